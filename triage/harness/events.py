@@ -1,0 +1,188 @@
+"""What the observed process tells: the event log, and the `Context` that every part of the harness works with."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import site
+import sys
+import sysconfig
+import threading
+import time
+from typing import Any
+
+VERSION = 1
+#: a value whose JSON is longer than this many bytes becomes a blob
+INLINE_LIMIT = 16 * 1024
+#: variables that may decide how tilelang behaves; no other variable is ever written down
+ENVIRONMENT = ("TILELANG_", "TL_", "TVM_", "CUDA_", "ASCEND_", "OMP_")
+
+Place = dict[str, Any]
+
+
+class EventLog:
+    """Appends events as JSON lines to `directory/events-<pid>.jsonl`, and large values to `blobs`.
+
+    The file is opened anew for every event: a script may close every descriptor, or fork, and loses nothing.
+    A failing write never reaches the script; `lost` counts such events.
+    """
+
+    def __init__(self, directory: str, blobs: str) -> None:
+        self.directory = os.path.abspath(directory)
+        self.blobs = os.path.abspath(blobs)
+        self.start = time.monotonic()
+        self.lost = 0
+        self._numbers = itertools.count()
+
+    def emit(self, type: str, **fields: Any) -> None:
+        pid = os.getpid()
+        try:
+            event = {"v": VERSION, "seq": next(self._numbers), "t": round(time.monotonic() - self.start, 6)}
+            event |= {"pid": pid, "type": type}
+            event |= {name: self._inline(value) for name, value in fields.items()}
+            line = (encode(event) + "\n").encode()
+            path = os.path.join(self.directory, f"events-{pid}.jsonl")
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.write(fd, line)
+            finally:
+                os.close(fd)
+        except (OSError, ValueError, RecursionError):
+            self.lost += 1
+
+    def blob(self, data: bytes | str) -> str:
+        """Store `data` under its SHA-256 and return the digest in hex. Raises `OSError`."""
+        if isinstance(data, str):
+            data = data.encode("utf-8", "surrogateescape")
+        digest = hashlib.sha256(data).hexdigest()
+        path = os.path.join(self.blobs, digest)
+        if not os.path.exists(path):
+            os.makedirs(self.blobs, exist_ok=True)
+            partial = f"{path}.{os.getpid()}.{threading.get_ident()}"
+            with open(partial, "wb") as file:
+                file.write(data)
+            os.replace(partial, path)
+        return digest
+
+    def _inline(self, value: Any) -> Any:
+        if isinstance(value, (int, float, bool, type(None))):
+            return value
+        text = encode(value)
+        return {"blob": self.blob(text)} if len(text) > INLINE_LIMIT else value
+
+
+def encode(value: Any) -> str:
+    """JSON on one line; what JSON cannot hold is written as its `repr`."""
+    return json.dumps(value, default=repr, separators=(",", ":"))
+
+
+class UserFiles:
+    """Tells the user's files from those of Python, of installed packages and of the harness."""
+
+    PACKAGES = ("tilelang", "tvm", "tvm_ffi", "torch")
+
+    def __init__(self, script: str | None) -> None:
+        self.script = os.path.realpath(script) if script else None
+        names = ("stdlib", "platstdlib", "purelib", "platlib")
+        roots = [sysconfig.get_path(name) for name in names]
+        roots += [*site.getsitepackages(), site.getusersitepackages(), os.path.dirname(os.path.abspath(__file__))]
+        roots += [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]
+        self._roots = {os.path.realpath(root) for root in roots if root}
+        self._known: dict[str, bool] = {}
+
+    def exclude(self, package: str) -> None:
+        """Count the directory of an imported package as foreign, wherever it lies (an editable install)."""
+        file = getattr(sys.modules.get(package), "__file__", None)
+        if file:
+            self._roots.add(os.path.dirname(os.path.realpath(file)))
+            self._known.clear()
+
+    def is_user(self, path: str) -> bool:
+        known = self._known.get(path)
+        if known is None:
+            known = self._known[path] = self._judge(path)
+        return known
+
+    def _judge(self, path: str) -> bool:
+        if not path or path.startswith("<"):
+            return False
+        real = os.path.realpath(path)
+        if real == self.script:
+            return True
+        parts = real.split(os.sep)
+        if "site-packages" in parts or "dist-packages" in parts:
+            return False
+        if any(real.startswith(root + os.sep) for root in self._roots):
+            return False
+        return os.path.isfile(real)
+
+
+class Context:
+    """The state of one observed run, handed to every part of the harness.
+
+    `spec` is the parsed SPEC2 (docs/architecture.md); `mode` is "virtual" or "real"; `arch` (e.g. "sm_90a") and
+    `target` (e.g. {"kind": "cuda", "arch": "sm_90a"}) are the pinned device, meaningful in mode "virtual".
+    """
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
+        self.mode: str = spec.get("mode", "virtual")
+        self.arch: str = spec.get("arch") or "sm_90a"
+        self.target: dict[str, Any] = spec.get("target") or {"kind": "cuda", "arch": self.arch}
+        self.log = EventLog(spec["dir"], spec["blobs"])
+        self.files = UserFiles(spec.get("script"))
+        #: what the script is doing now, for errors nobody reported more precisely
+        self.phase = "import"
+        #: the namespace of the script, once it runs
+        self.namespace: dict[str, Any] = {}
+        self._answered: set[str] = set()
+        self._reported: dict[int, BaseException] = {}
+
+    def emit(self, type: str, **fields: Any) -> None:
+        """Append one event; never raises. `fields` are plain JSON values; large ones become blobs."""
+        self.log.emit(type, **fields)
+
+    def blob(self, data: bytes | str) -> str:
+        """Store `data`, return its SHA-256 in hex."""
+        return self.log.blob(data)
+
+    def is_user(self, path: str) -> bool:
+        """Whether `path` is a file of the user, not of Python, an installed package or the harness."""
+        return self.files.is_user(path)
+
+    def user_frame(self) -> Place | None:
+        """The place `{"file", "line"}` of the innermost frame in a file of the user, seen from the caller."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            if self.is_user(frame.f_code.co_filename):
+                return {"file": os.path.abspath(frame.f_code.co_filename), "line": frame.f_lineno}
+            frame = frame.f_back
+        return None
+
+    def report_error(self, error: BaseException, phase: str | None, kernel: str | None, handled: bool) -> None:
+        """Write an `error` event for an exception; a second report of the same exception object is dropped.
+
+        `phase` says what the subject was doing (import, build, lower, codegen, device, load, call, launch).
+        """
+        from . import errors
+
+        if self._reported.get(id(error)) is error:
+            return
+        self._reported[id(error)] = error
+        self.emit("error", phase=phase, kernel=kernel, handled=handled, error=errors.record(error, self, phase))
+
+    def virtual(self, what: str) -> None:
+        """Say once that the virtual device answered `what` (e.g. "torch.cuda.Event") with made-up values."""
+        if what not in self._answered:
+            self._answered.add(what)
+            self.emit("virtual", what=what)
+
+    def warn(self, text: str, origin: str, at: Place | None = None) -> None:
+        self.emit("warning", text=text, origin=origin, at=at)
+
+
+def environment() -> dict[str, str]:
+    """The variables of the allowlist and their values now."""
+    return {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT)}
