@@ -57,7 +57,7 @@ def parse(text: str) -> Condition:
         raise ConditionError(f"{text!r}: expected FACT OP VALUE, FACT in A B…, or FACT is known|unknown")
     fact, op, *right = words
     if op == "is":
-        if right not in (["known"], ["unknown"]) and right != ["unknown"]:
+        if right not in (["known"], ["unknown"]):
             if len(right) == 1:  # "finding.state is unknown" asks for absence; a value wants "=="
                 raise ConditionError(f"{text!r}: after `is` only known or unknown; write `{fact} == {right[0]}`")
             raise ConditionError(f"{text!r}: after `is` only known or unknown")
