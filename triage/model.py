@@ -193,6 +193,9 @@ class ErrorRecord:
     named: tuple[Location, ...] = ()
     #: names of buffers and variables that the text mentions
     mentions: tuple[str, ...] = ()
+    #: how this record relates to the one whose `causes` hold it: cause (`raise … from`), context (`During
+    #: handling`), inner (its message contains this one), group (a member of an exception group)
+    relation: str | None = None
 
 
 @dataclass(frozen=True)
