@@ -1,0 +1,295 @@
+"""Records and facts to findings: the one pure function `judge`.
+
+Every record is tried against every rule of its kind. An error that no rule explains still becomes a finding, by its
+stage alone. A finding is `localized` only if the rule matched, its place is known, and the confidence is at least
+likely; the place is never the line that merely started a compile (see `rule.FRAME_STAGES`).
+
+Confidence starts at what the rule allows and goes down: to at most likely where the raising frame could not be seen,
+to at most likely where a warning or a log line is all there is, and one step on a tilelang that the rule was not
+checked against.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from triage.conditions import show
+from triage.knowledge import place
+from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
+from triage.knowledge.rule import Rule, RuleSet
+from triage.model import (
+    Category,
+    Confidence,
+    ErrorRecord,
+    Finding,
+    Fix,
+    FoundBy,
+    Frame,
+    Label,
+    Location,
+    Owner,
+    Quote,
+    State,
+)
+
+LADDER = (Confidence.CONFIRMED, Confidence.LIKELY, Confidence.POSSIBLE)
+#: The category that a stage alone allows to say; the others are decided by comparison and repetition, not by stage.
+CATEGORY_OF_STAGE = {
+    **dict.fromkeys(("install", "import", "target"), Category.ENVIRONMENT),
+    **dict.fromkeys(
+        (
+            "dsl",
+            "semantic-check",
+            "layout",
+            "tile-op",
+            "pipeline",
+            "warp-specialize",
+            "memory-plan",
+            "thread-sync",
+            "vectorize",
+            "codegen",
+            "device-compile",
+            "compile",
+            "call",
+            "launch",
+        ),
+        Category.GENERATION,
+    ),
+}
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.]*)\}")
+
+ReadSource = Callable[[str], "str | None"]
+
+
+def no_source(file: str) -> str | None:
+    """The `read_source` of a caller that has no files: nothing is known of `file`."""
+    del file
+    return None
+
+
+@dataclass(frozen=True)
+class Observability:
+    """What could be seen of the subject. `tilelang` is its version if known; `read_source` gives a user file's text."""
+
+    tilelang: str | None = None
+    read_source: ReadSource = no_source
+    #: stage of an error that does not say its own
+    stage_of: Callable[[ErrorRecord], str | None] = lambda error: error.stage
+
+
+def judge(
+    records: Sequence[Record],
+    facts: Mapping[str, Any],
+    rules: RuleSet,
+    observability: Observability | None = None,
+) -> list[Finding]:
+    """The findings of these records, in the order of the records; within one record the surest first.
+
+    `facts` are the values known about the records' subject. Errors of one chain of causes (`Record.chain`) yield one
+    fallback at most, and none if any of them is explained by a rule.
+    """
+    seen = observability or Observability()
+    findings: list[Finding] = []
+    explained: set[tuple[str, int]] = set()
+    unexplained: dict[tuple[str, int], Record] = {}
+    for record in records:
+        chain = (record.about, record.chain)
+        found = []
+        for rule in rules.on(record.on):
+            trial = try_rule(rule, record, facts)
+            if trial.matched:
+                found.append(finding_of_rule(rule, record, trial, seen))
+        findings += sorted(found, key=lambda f: LADDER.index(f.confidence))
+        if record.on == "error":
+            if any(f.level == "fault" for f in found):
+                explained.add(chain)
+            else:
+                unexplained.setdefault(chain, record)
+    findings += [fallback(record, seen) for chain, record in unexplained.items() if chain not in explained]
+    return fold(findings)
+
+
+def fold(findings: Sequence[Finding]) -> list[Finding]:
+    """Drop findings that another one explains, and repeated ones of the same rule at the same place about the same."""
+    explained = {(code, f.about) for f in findings for code in f.explains if code != f.rule}
+    kept: dict[tuple[Any, ...], Finding] = {}
+    for finding in findings:
+        if (finding.rule, finding.about) in explained:
+            continue
+        key = (finding.rule or finding.signature, finding.about, finding.location, finding.summary)
+        kept.setdefault(key, finding)
+    return list(kept.values())
+
+
+def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observability) -> Finding:
+    """The finding of one match."""
+    confidence = confidence_of(rule, record, trial, seen.tilelang)
+    location = locate(rule.claim.place, rule.claim.argument, record, seen.read_source)
+    sure = confidence in (Confidence.CONFIRMED, Confidence.LIKELY)
+    fields = {**record.fields, **trial.captures}
+    return Finding(
+        state=State.LOCALIZED if location and sure else State.CLASSIFIED,
+        category=Category(rule.category),
+        title=rule.title,
+        summary=fill(rule.claim.says, fields),
+        rule=rule.code,
+        cause=rule.name,
+        stage=rule.stage,
+        location=location,
+        labels=_labels(record, location),
+        quote=_quote(record),
+        owner=Owner(rule.owner),
+        confidence=confidence,
+        signature=signature(f"{rule.code}/{rule.name}", rule.stage, record.error),
+        level=rule.level,
+        about=record.about,
+        why=rule.why,
+        known_issues=tuple({"id": issue.id, "fixed_in": issue.fixed_in} for issue in rule.known_issues),
+        fixes=_fixes(rule, fields),
+        captures=dict(trial.captures),
+        explains=rule.explains,
+    )
+
+
+def confidence_of(rule: Rule, record: Record, trial: Trial, tilelang: str | None) -> Confidence:
+    steps = LADDER.index(Confidence(rule.confidence))
+    if trial.outcome is Outcome.UNOBSERVED or record.on in ("warning", "log"):
+        steps = max(steps, LADDER.index(Confidence.LIKELY))
+    if tilelang and not checked_with(rule, tilelang):
+        steps += 1
+    return LADDER[min(steps, len(LADDER) - 1)]
+
+
+def checked_with(rule: Rule, tilelang: str) -> bool:
+    """Whether the rule was checked against this version; local parts (`+cuda…`) and post releases do not count."""
+    return _release(tilelang) in {_release(version) for version in rule.checked_with}
+
+
+def _release(version: str) -> str:
+    return re.sub(r"(\+.*|\.post\d+)$", "", version.split("+")[0].strip())
+
+
+def fill(template: str, values: Mapping[str, Any]) -> str:
+    """Put values into `{name}` placeholders; one without a value says so."""
+    return PLACEHOLDER.sub(lambda m: show(values[m[1]]) if values.get(m[1]) is not None else "(unknown)", template)
+
+
+def signature(cause: str, stage: str | None, error: ErrorRecord | None) -> str:
+    """16 hex digits that group failures of one cause: no operands, no lines, so stable over sizes and versions."""
+    frame = raising_frame(error) if error else None
+    function = re.split(r"[(<]", frame.function)[0].split()[-1:] if frame and not frame.user else []
+    parts = (cause, stage or "", error.type if error else "", *function)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def user_frame(error: ErrorRecord) -> Frame | None:
+    """The deepest frame that is known to be in a user's file."""
+    return next((frame for frame in reversed(error.frames) if frame.user), None)
+
+
+def locate(wanted: str, argument: str | None, record: Record, read_source: ReadSource) -> Location | None:
+    """The place a rule asks for, or None if it is not known. `wanted` is one of `rule.PLACES`."""
+    if record.warning and wanted != "none":
+        return record.warning.at
+    error = record.error
+    if error is None or wanted == "none":
+        return None
+    if wanted == "named":
+        return error.named[0] if error.named else None
+    frame = user_frame(error)
+    if frame is None:
+        return error.named[0] if error.named and wanted == "frame" else None
+    source = read_source(frame.file)
+    if wanted == "frame":
+        return _at_frame(frame, source)
+    if source is None:
+        return None
+    spot = {
+        "argument": lambda: place.find_argument(source, frame.line, argument or ""),
+        "decorator": lambda: place.find_decorator(source, frame.line),
+        "launch": lambda: place.find_launch(source, frame.line),
+        "call": lambda: place.find_call(source, frame.line),
+    }[wanted]()
+    if spot is None:
+        return None
+    return Location(
+        frame.file, spot.line, spot.column, _line(source, spot.line), spot.function or frame.function, FoundBy.FRAME
+    )
+
+
+def _at_frame(frame: Frame, source: str | None) -> Location:
+    snippet = frame.text or (_line(source, frame.line) if source else None)
+    return Location(frame.file, frame.line, frame.column, snippet, frame.function or None, FoundBy.FRAME)
+
+
+def _line(source: str, number: int) -> str | None:
+    lines = source.splitlines()
+    return lines[number - 1].strip() if 0 < number <= len(lines) else None
+
+
+def fallback(record: Record, seen: Observability) -> Finding:
+    """What can be said of an error that no rule explains: its stage, if the tables know it, and the user's line.
+
+    The owner is not guessed, and a line that merely started a compile is a label, not the location.
+    """
+    error = record.error
+    assert error is not None
+    stage = record.fields.get("error.stage") or seen.stage_of(error)
+    category = CATEGORY_OF_STAGE.get(stage or "")
+    frame = user_frame(error)
+    raised_here = bool(frame and frame is raising_frame(error))
+    location = None
+    if frame and (raised_here or stage in ("dsl", "call", "import")):
+        location = _at_frame(frame, seen.read_source(frame.file))
+    elif error.named:
+        location = error.named[0]
+    if user_raised(error):
+        title = f"The script itself raised {error.type}"
+    else:
+        title = (
+            f"{error.type or error.kind} in stage {stage}" if stage else f"{error.type or error.kind} of unknown cause"
+        )
+    return Finding(
+        state=State.CLASSIFIED if category else State.UNKNOWN,
+        category=category,
+        title=title,
+        summary=show(error.message) or "the error has no message",
+        stage=stage,
+        location=location,
+        labels=_labels(record, location),
+        quote=_quote(record),
+        signature=signature("", stage, error),
+        about=record.about,
+    )
+
+
+def _labels(record: Record, location: Location | None) -> tuple[Label, ...]:
+    """The user's deepest frame, where it is not the location: it started what then failed."""
+    frame = user_frame(record.error) if record.error else None
+    if frame is None or (location and (location.file, location.line) == (frame.file, frame.line)):
+        return ()
+    return (Label(frame.file, frame.line, "the call that failed starts here"),)
+
+
+def _quote(record: Record) -> Quote | None:
+    if record.error:
+        return record.error.quote or Quote(record.text or "")
+    if record.warning:
+        return record.warning.quote or Quote(record.warning.text)
+    return Quote(record.text) if record.text else None
+
+
+def _fixes(rule: Rule, fields: Mapping[str, Any]) -> tuple[Fix, ...]:
+    return tuple(Fix(title=fill(step, fields)) for step in rule.fix.steps)
+
+
+def with_confidence(finding: Finding, confidence: Confidence) -> Finding:
+    """The finding at another confidence; what is only possible is not localized."""
+    state = finding.state
+    if state is State.LOCALIZED and confidence is Confidence.POSSIBLE:
+        state = State.CLASSIFIED
+    return replace(finding, confidence=confidence, state=state)

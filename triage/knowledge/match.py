@@ -1,0 +1,241 @@
+"""Records, and whether a rule matches one: three-valued, with typed captures. Pure.
+
+A trial ends in one of four ways. `MATCH`: everything the rule asks was seen. `UNOBSERVED`: everything that could be
+seen agrees, but the raising frame, which the rule names, could not be seen (bare text). `MISS`: something disagrees.
+`TIMED_OUT`: the expression took too long on this text, so nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+import regex
+
+from triage import conditions
+from triage.knowledge.rule import Rule
+from triage.model import ErrorRecord, Frame, KernelRecord, WarningRecord, to_json
+
+#: Seconds one search may take. Rules are checked to be linear; this only guards against one that is not.
+SEARCH_TIMEOUT = 2.0
+#: Characters of a record's text that are searched, from both ends: a decisive line inside a longer text is found by
+#: the readers, which hand in lines, so nothing legitimate is longer.
+TEXT_LIMIT = 200_000
+#: `raised_in` entry for errors that Python raises in the user's own line.
+USER = "user"
+NOWHERE = ("", "<unknown>", "<string>", "<frozen>", "<stdin>")
+
+
+class Outcome(StrEnum):
+    MATCH = "match"
+    UNOBSERVED = "unobserved"
+    MISS = "miss"
+    TIMED_OUT = "timed-out"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One thing a rule can match. `fields` has dotted names (`error.type`, `hazard.kind`)."""
+
+    on: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    error: ErrorRecord | None = None
+    warning: WarningRecord | None = None
+    about: str = "run"
+    #: records of one chain of causes share the outermost error
+    chain: int = 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    outcome: Outcome
+    captures: dict[str, Any] = field(default_factory=dict)
+    #: what decided, with the observed values
+    why: str = ""
+
+    @property
+    def matched(self) -> bool:
+        return self.outcome in (Outcome.MATCH, Outcome.UNOBSERVED)
+
+
+def record_of_error(error: ErrorRecord, stage: str | None = None) -> Record:
+    """The record of one error alone; `stage` overrides what the error says of itself."""
+    fields = {
+        "error.type": error.type,
+        "error.kind": error.kind,
+        "error.phase": error.phase,
+        "error.stage": stage or error.stage,
+        "error.pass": error.pass_name,
+        "error.handled": error.handled,
+        "error.origin": error.origin,
+        "error.message": error.message,
+    }
+    about = f"kernel:{error.kernel}" if error.kernel else "run"
+    return Record("error", _present(fields), text_of_error(error), error=error, about=about)
+
+
+def records_of_error(error: ErrorRecord, stage: str | None = None, chain: int = 0) -> list[Record]:
+    """The error and all errors behind it, outermost first, as one chain."""
+    found: list[Record] = []
+    waiting = [(error, stage)]
+    while waiting:
+        one, its_stage = waiting.pop(0)
+        record = record_of_error(one, its_stage)
+        found.append(
+            Record(record.on, record.fields, record.text, one, None, found[0].about if found else record.about, chain)
+        )
+        waiting += [(cause, None) for cause in one.causes]
+    return found
+
+
+def text_of_error(error: ErrorRecord) -> str:
+    """Type and message as Python prints them, which is what `text` of a rule is searched in."""
+    return f"{error.type}: {error.message}" if error.type else error.message
+
+
+def record_of_warning(warning: WarningRecord) -> Record:
+    about = f"kernel:{warning.kernel}" if warning.kernel else "run"
+    return Record("warning", {"warning.origin": warning.origin}, warning.text, warning=warning, about=about)
+
+
+def record_of_hazard(hazard: Mapping[str, Any], about: str = "run") -> Record:
+    """What a lint found: `{"kind": …, …}` becomes `hazard.kind`, … ; a `text` in it is searchable."""
+    fields = _present({f"hazard.{key}": value for key, value in hazard.items()})
+    text = hazard.get("text")
+    return Record("hazard", fields, text if isinstance(text, str) else None, about=about)
+
+
+def record_of_kernel(kernel: KernelRecord, about: str = "run") -> Record:
+    """The numbers of a kernel that conditions can ask for; shared bytes are those the lowered kernel requests."""
+    threads = _product(kernel.launch.threads)
+    fields = {
+        "kernel.name": kernel.name,
+        "kernel.threads": threads,
+        "kernel.shared_bytes": kernel.shared_bytes,
+        "kernel.buffers": len(kernel.buffers),
+        "kernel.params": len(kernel.params),
+        "kernel.target": kernel.target.get("kind"),
+        "kernel.arch": kernel.target.get("arch"),
+    }
+    for axis, extent in zip("xyz", kernel.launch.grid, strict=False):
+        fields[f"kernel.grid_{axis}"] = extent if isinstance(extent, int) else None
+    return Record("kernel", _present(fields), about=about)
+
+
+def records_of_output_line(line: str, stream: str = "stderr", about: str = "run") -> list[Record]:
+    """A line of output as `log` record; none for a blank one."""
+    return [Record("log", {"log.stream": stream}, line, about=about)] if line.strip() else []
+
+
+def try_rule(rule: Rule, record: Record, facts: Mapping[str, Any]) -> Trial:
+    """Try one rule on one record. `facts` are the values known about what the record is about."""
+    match = rule.match
+    if match.on != record.on:
+        return Trial(Outcome.MISS, why=f"the rule reads {match.on}, this is {record.on}")
+    captures: dict[str, Any] = {}
+    reasons = []
+    if match.text is not None:
+        if record.text is None:
+            return Trial(Outcome.MISS, why="no text")
+        try:
+            found = search(match.text, record.text)
+        except TimeoutError:
+            return Trial(Outcome.TIMED_OUT, why=f"the search took over {SEARCH_TIMEOUT:g} s")
+        if found is None:
+            return Trial(Outcome.MISS, why="the text differs")
+        captures = {name: typed(value) for name, value in found.groupdict().items() if value is not None}
+        reasons.append("the text fits")
+    asked = conditions.all_hold(match.when + match.same_fault, {**facts, **record.fields, **captures})
+    if not asked.holds:
+        return Trial(Outcome.MISS, captures, asked.why)
+    if asked.why:
+        reasons.append(asked.why)
+    seen = raised_where(rule, record.error) if record.error else (True, "")
+    if seen[0] is False:
+        return Trial(Outcome.MISS, captures, seen[1])
+    outcome = Outcome.MATCH if seen[0] else Outcome.UNOBSERVED
+    return Trial(outcome, captures, "; ".join(r for r in (*reasons, seen[1]) if r))
+
+
+def search(pattern: str, text: str) -> regex.Match[str] | None:
+    """Search `text`, of which only the two ends are looked at if it is over `TEXT_LIMIT`. Raises `TimeoutError`."""
+    if len(text) > TEXT_LIMIT:
+        text = text[: TEXT_LIMIT // 2] + "\n" + text[-TEXT_LIMIT // 2 :]
+    return compiled(pattern).search(text, timeout=SEARCH_TIMEOUT)
+
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> regex.Pattern[str]:
+    """The compiled expression: V0, multi-line anchors as in `re.MULTILINE`. Raises `regex.error`."""
+    return regex.compile(pattern, regex.MULTILINE)
+
+
+def typed(text: str) -> int | float | str:
+    """A captured text as the number it spells, else stripped text."""
+    text = text.strip()
+    if regex.fullmatch(r"[+-]?\d{1,18}", text):
+        return int(text)
+    if regex.fullmatch(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", text):
+        return float(text)
+    return text
+
+
+def raising_frame(error: ErrorRecord) -> Frame | None:
+    return error.frames[-1] if error.frames else None
+
+
+def user_raised(error: ErrorRecord) -> bool:
+    """Whether the user's own `raise` or `assert` made this error: then its text proves nothing about tilelang."""
+    frame = raising_frame(error)
+    return bool(frame and frame.user and regex.match(r"\s*(raise|assert)\b", frame.text))
+
+
+def raised_where(rule: Rule, error: ErrorRecord) -> tuple[bool | None, str]:
+    """Whether the raising frame is where the rule says: True, False, or None if that cannot be seen."""
+    frame = raising_frame(error)
+    wanted = rule.match.raised_in
+    if frame is None:
+        return (None, "no frame was seen") if wanted or error.kind == "exception" else (True, "")
+    if user_raised(error):
+        return False, f"raised by the user's own statement at {frame.file}:{frame.line}"
+    if not wanted:
+        return True, ""
+    where = f"raised in {frame.file}:{frame.line}"
+    if frame.user:
+        return (USER in wanted), where
+    if any(_fits(entry, frame) for entry in wanted):
+        return True, where
+    if frame.file in NOWHERE or frame.file.startswith("<"):
+        scoped = [entry for entry in wanted if "::" in entry]
+        if scoped and frame.function and len(scoped) == len(wanted):
+            return False, f"raised in {frame.function}"
+        return None, "the raising frame has no file"
+    if frame.user is None and USER in wanted:
+        return None, f"{where}, and nobody told whose file that is"
+    return False, where
+
+
+def _fits(entry: str, frame: Frame) -> bool:
+    if entry == USER:
+        return frame.user is True
+    if "::" in entry:
+        return entry in frame.function
+    parts, suffix = frame.file.replace("\\", "/").split("/"), entry.strip("/").split("/")
+    return parts[-len(suffix) :] == suffix
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: to_json(value) for name, value in fields.items() if value is not None}
+
+
+def _product(extents: tuple[int | str, ...]) -> int | None:
+    product = 1
+    for extent in extents:
+        if not isinstance(extent, int):
+            return None
+        product *= extent
+    return product if extents else None

@@ -1,0 +1,222 @@
+"""Which place of the user's source a finding points at, found in the syntax tree. Pure: source text in, spot out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: How often a name is followed to what it was assigned from: `k = factory(…)`, `factory = jit(out_idx=…)(f)`, …
+MAX_HOPS = 4
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place in a source text; `line` and `column` count from 1."""
+
+    line: int
+    column: int
+    function: str | None = None
+
+
+def parse_source(source: str) -> ast.Module | None:
+    """The tree, or None where the text is not Python (to this interpreter)."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def find_call(source: str, line: int) -> Spot | None:
+    """The outermost call on `line`."""
+    tree = parse_source(source)
+    calls = _calls_at(tree, line) if tree else []
+    return _spot(calls[-1], tree, line) if tree and calls else None
+
+
+def find_argument(source: str, line: int, argument: str) -> Spot | None:
+    """The keyword `argument` of the call at `line`, of the calls around it, or of where what is called comes from.
+
+    Looked at in this order: the calls that span the line, innermost first; the entry of a dict they are passed as
+    `**name`; the decorators of the function called, and the call a called variable was assigned from; the decorators
+    of the functions around the line. `argument` may be a position, `"0"`. None if it is nowhere.
+    """
+    tree = parse_source(source)
+    if tree is None:
+        return None
+    calls = _calls_at(tree, line)
+    for call in calls:
+        if spot := _in_call(call, argument, tree, line):
+            return spot
+    for call in calls:
+        if spot := _behind(call.func, argument, tree, line, MAX_HOPS):
+            return spot
+    for function in _functions_at(tree, line):
+        if spot := _in_decorators(function, argument, tree):
+            return spot
+    return None
+
+
+def find_decorator(source: str, line: int) -> Spot | None:
+    """The first decorator of the function called at `line`, else of the innermost decorated function around it."""
+    tree = parse_source(source)
+    if tree is None:
+        return None
+    called = [f for call in _calls_at(tree, line) for f in _definitions(tree, call.func)]
+    for function in (*called, *_functions_at(tree, line)):
+        if function.decorator_list:
+            return _spot(function.decorator_list[0], tree, line)
+    return None
+
+
+def find_launch(source: str, line: int) -> Spot | None:
+    """The `T.Kernel(…)` of the function around `line`, or of the function called there."""
+    tree = parse_source(source)
+    if tree is None:
+        return None
+    called = [f for call in _calls_at(tree, line) for f in _definitions(tree, call.func)]
+    for function in (*_functions_at(tree, line), *called):
+        launches = [
+            item.context_expr
+            for node in ast.walk(function)
+            if isinstance(node, ast.With)
+            for item in node.items
+            if isinstance(item.context_expr, ast.Call) and _name(item.context_expr.func) == "Kernel"
+        ]
+        covering = [call for call in launches if call.lineno <= line]
+        if launches:
+            return _spot((covering or launches)[-1], tree, line)
+    return None
+
+
+def _spot(node: ast.expr | ast.keyword, tree: ast.AST | None, line: int) -> Spot:
+    around = next(_functions_at(tree, node.lineno), None) if isinstance(tree, ast.Module) else None
+    return Spot(node.lineno, node.col_offset + 1, around.name if around else None)
+
+
+def _calls_at(tree: ast.Module, line: int) -> list[ast.Call]:
+    """The calls spanning `line`, innermost first; of two that start there, the shorter one first."""
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+    return sorted(calls, key=lambda call: ((call.end_lineno or 0) - call.lineno, _width(call)))
+
+
+def _width(call: ast.Call) -> int:
+    return (call.end_col_offset or 0) - call.col_offset
+
+
+def _functions_at(tree: ast.Module, line: int) -> Iterator[Function]:
+    """The functions around `line` (their decorators count), innermost first."""
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, Function)
+        and min([node.lineno, *(d.lineno for d in node.decorator_list)]) <= line <= (node.end_lineno or node.lineno)
+    ]
+    return iter(sorted(found, key=lambda node: -node.lineno))
+
+
+def _in_call(call: ast.Call, argument: str, tree: ast.Module, line: int) -> Spot | None:
+    if argument.isdigit():
+        position = int(argument)
+        plain = not any(isinstance(a, ast.Starred) for a in call.args[: position + 1])
+        return _spot(call.args[position], tree, line) if plain and position < len(call.args) else None
+    for keyword in call.keywords:
+        if keyword.arg == argument:
+            return _spot(keyword, tree, line)
+    for keyword in call.keywords:
+        if keyword.arg is None and (spot := _in_mapping(keyword.value, argument, tree, line)):
+            return spot
+    return None
+
+
+def _in_mapping(value: ast.expr, argument: str, tree: ast.Module, line: int, hops: int = MAX_HOPS) -> Spot | None:
+    """The entry `argument` of a dict display, of `dict(…)`, or of the variable that holds one."""
+    if hops == 0:
+        return None
+    if isinstance(value, ast.Dict):
+        for key, item in zip(value.keys, value.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == argument:
+                return _spot(key, tree, line)
+            if key is None and (spot := _in_mapping(item, argument, tree, line, hops - 1)):
+                return spot
+    if isinstance(value, ast.Call) and _name(value.func) == "dict":
+        return next((_spot(keyword, tree, line) for keyword in value.keywords if keyword.arg == argument), None)
+    if isinstance(value, ast.Name):
+        for node in _assignments(tree, value.id, line):
+            target = node.targets[0]
+            if isinstance(target, ast.Subscript):
+                if isinstance(target.slice, ast.Constant) and target.slice.value == argument:
+                    return _spot(target, tree, line)
+            elif spot := _in_mapping(node.value, argument, tree, node.lineno - 1, hops - 1):
+                return spot
+    return None
+
+
+def _assignments(tree: ast.Module, name: str, line: int) -> list[ast.Assign]:
+    """`name = …` and `name[…] = …` up to `line`, in the scopes that `line` sees; the nearest first."""
+    scopes: list[Function | ast.Module] = [*_functions_at(tree, line), tree]
+    found = []
+    for scope in scopes:
+        here = [
+            node
+            for node in _own_statements(scope)
+            if isinstance(node, ast.Assign)
+            and (isinstance(scope, ast.Module) or node.lineno <= line)
+            and _base(node.targets[0]) == name
+        ]
+        before = [node for node in here if node.lineno <= line]
+        found += sorted(before or here, key=lambda node: -node.lineno)
+        if found:
+            break
+    return found
+
+
+def _own_statements(scope: Function | ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a scope without those of the functions and classes in it."""
+    waiting: list[ast.stmt] = list(scope.body)
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        if not isinstance(node, Function | ast.ClassDef):
+            waiting += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+
+
+def _behind(called: ast.expr, argument: str, tree: ast.Module, line: int, hops: int) -> Spot | None:
+    """`argument` where the thing called was made: its decorators, or the call whose result it is."""
+    if hops == 0:
+        return None
+    if isinstance(called, ast.Call):
+        return _in_call(called, argument, tree, line) or _behind(called.func, argument, tree, line, hops - 1)
+    for function in _definitions(tree, called):
+        if spot := _in_decorators(function, argument, tree):
+            return spot
+    if isinstance(called, ast.Name):
+        for node in _assignments(tree, called.id, line):
+            if isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Call):
+                spot = _in_call(node.value, argument, tree, node.lineno)
+                return spot or _behind(node.value.func, argument, tree, node.lineno - 1, hops - 1)
+    return None
+
+
+def _in_decorators(function: Function, argument: str, tree: ast.Module) -> Spot | None:
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and (spot := _in_call(decorator, argument, tree, decorator.lineno)):
+            return spot
+    return None
+
+
+def _definitions(tree: ast.Module, called: ast.expr) -> list[Function]:
+    name = _name(called)
+    return [n for n in ast.walk(tree) if isinstance(n, Function) and n.name == name] if name else []
+
+
+def _name(node: ast.expr) -> str | None:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+
+
+def _base(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None

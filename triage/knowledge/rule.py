@@ -1,0 +1,152 @@
+"""What a rule is, as plain data: the schema of `rules/<category>/<CODE>-<name>.toml`.
+
+    code, name, title, category, stage, owner                    # required
+    level = "fault" | "advice"                                   # default fault
+    confidence = "confirmed" | "likely" | "possible"             # the most this rule may claim; default confirmed
+    checked_with = ["0.1.15"]                                    # tilelang versions it was checked against
+    explains = ["TLG001"]                                        # codes whose findings about the same thing fold into this one
+
+    [match]    on, text, when, raised_in, same_fault             # `on` required; `text` is a regular expression (search)
+    [claim]    says (required), look_at, place, argument
+    [fix]      steps (required), strategy
+    [why]      text (required), references
+    [example]  wrong, right
+    [check]    steps
+    [[known_issues]]  id (required), fixed_in, note
+
+A key that is not listed here is an error. `raised_in` entries are path suffixes of the raising frame
+(`tilelang/language/gemm_op.py`), C++ scopes (`tvm::tl::GemmNode`), or the word `user`: Python itself raised in the
+user's own line (never the user's own `raise`). `place` says which place of the user's source the finding points at:
+
+    frame      the deepest user frame; default for the stages in which Python runs the user's lines
+    argument   the keyword `argument`, in the call of that frame, around it, or in the decorator of what is called
+    launch     the `with T.Kernel(…)` of that frame's function
+    decorator  the decorator of the function called there
+    call       the call at the deepest user frame
+    named      the line which the error text itself names (`--> file:line`, `#line`); default for the other stages
+    none       no place: an experiment, or nobody, can tell it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from triage.conditions import Condition
+
+CATEGORY_LETTERS = {
+    "generation": "G",
+    "correctness": "C",
+    "performance": "P",
+    "intermittent": "I",
+    "environment": "E",
+}
+ON = ("error", "warning", "log", "op", "kernel", "hazard", "source", "metric", "mismatch")
+LEVELS = ("fault", "advice")
+PLACES = ("frame", "argument", "launch", "decorator", "call", "named", "none")
+#: Stages in which the deepest user frame is the line that went wrong: Python is executing the user's own statements.
+#: In the others it is only the call that started a compile, which must not be blamed.
+FRAME_STAGES = frozenset({"install", "import", "target", "dsl", "compile", "call", "launch"})
+DEFAULT_CHECKED_WITH = ("0.1.15",)
+
+
+@dataclass(frozen=True)
+class Match:
+    on: str
+    text: str | None = None
+    when: tuple[Condition, ...] = ()
+    raised_in: tuple[str, ...] = ()
+    #: conditions over the captures that stay true while a reducer changes shapes: what makes it the same fault
+    same_fault: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Claim:
+    says: str
+    look_at: str = ""
+    place: str = "frame"
+    argument: str | None = None
+
+
+@dataclass(frozen=True)
+class RuleFix:
+    steps: tuple[str, ...]
+    #: the name of a repair that triage can try and verify
+    strategy: str | None = None
+
+
+@dataclass(frozen=True)
+class KnownIssue:
+    id: str
+    fixed_in: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    code: str
+    name: str
+    title: str
+    category: str
+    stage: str
+    owner: str
+    match: Match
+    claim: Claim
+    fix: RuleFix
+    why: str
+    level: str = "fault"
+    confidence: str = "confirmed"
+    checked_with: tuple[str, ...] = DEFAULT_CHECKED_WITH
+    explains: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    wrong: str | None = None
+    right: str | None = None
+    check_steps: tuple[str, ...] = ()
+    known_issues: tuple[KnownIssue, ...] = ()
+    path: Path | None = field(default=None, compare=False)
+
+    @property
+    def fixtures(self) -> Path | None:
+        """The folder beside the rule file that holds its `hit-*` and `miss-*` fixtures."""
+        return self.path.with_suffix("") if self.path else None
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """All rules in the order of their codes."""
+
+    rules: tuple[Rule, ...] = ()
+    root: Path | None = None
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def get(self, code: str) -> Rule | None:
+        return next((rule for rule in self.rules if rule.code == code), None)
+
+    def on(self, kind: str) -> tuple[Rule, ...]:
+        return tuple(rule for rule in self.rules if rule.match.on == kind)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong in a rule file; `line` counts from 1, None where no line can be named."""
+
+    file: str
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.message}" if self.line else f"{self.file}: {self.message}"
+
+
+class RuleErrors(ValueError):
+    """Every problem found while loading the rules."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(map(str, problems)))
