@@ -1,0 +1,71 @@
+"""The fixed sentences of a report: how a place was found, how sure a conclusion is, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triage.model import Environment, Finding, FoundBy, State, Step, StepOutcome
+
+FOUND_BY = {
+    "frame": "the error was raised while this line of your file was running",
+    "line-directive": "the compiler's own message carries this line of your file",
+    "experiment": "experiments on the captured kernel: the same error stays only while this is there",
+    "span": "the source position that the compiler attached to the statement",
+    "lint": "computed from the captured kernel; nothing had to run",
+}
+
+CONFIDENCE = {
+    "confirmed": "confirmed: an experiment, or the error's own frame and operands, shows it",
+    "likely": "likely: the evidence fits this cause; no counter-experiment was made",
+    "possible": "possible: a hint worth following, not a proof",
+}
+
+OWNER = {
+    "kernel": "your kernel",
+    "compiler": "the compiler (TileLang), not your kernel",
+    "environment": "the installation or the machine, not your kernel",
+    "limitation": "a limitation of TileLang on this target",
+    "reference": "the reference you compare with",
+    "tolerance": "the tolerance of the comparison",
+    "unknown": "",
+}
+
+STATE = {
+    "localized": "Cause and place found",
+    "classified": "Kind of fault found, place not",
+    "unknown": "A fault was seen; its cause is not known",
+    "healthy": "No fault found",
+}
+
+MEASURED_HERE = "measured here"
+STATIC = "static"
+NOT_RUN = "not run"
+
+
+def measured_on(environment: Environment | None) -> str:
+    """`measured on DEVICE` where a GPU ran it, else `measured here`: the compiler itself ran on this machine."""
+    if environment is None or not environment.ran_on.startswith("cuda"):
+        return MEASURED_HERE
+    return f"measured on {environment.details.get('device') or environment.ran_on}"
+
+
+def basis(subject_kind: str, finding: Finding, steps: Sequence[Step], environments: Sequence[Environment]) -> str:
+    """What a finding rests on, by the place's provenance and by the environment of the step that found it."""
+    if subject_kind != "script":
+        return NOT_RUN
+    if finding.location is not None and finding.location.found_by == FoundBy.LINT:
+        return STATIC
+    by_id = {e.id: e for e in environments}
+    if finding.state != State.HEALTHY:
+        for step in reversed(steps):
+            if step.outcome == StepOutcome.FINDING and step.about == finding.about and step.env in by_id:
+                return measured_on(by_id[step.env])
+    return measured_on(environments[0] if environments else None)
+
+
+def fix_basis(verified: str, level: str | None, by: str | None) -> str:
+    """How far a suggested change was tried: it is a suggestion until something ran with it."""
+    if verified == "not-run":
+        return NOT_RUN
+    outcome = f"tried: {level or 'works'}" if verified == "passed" else "tried: does not help"
+    return f"{MEASURED_HERE}, {outcome}" + (f" ({by})" if by else "")
