@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -11,6 +12,8 @@ import sys
 import sysconfig
 import threading
 import time
+import traceback
+from collections.abc import Iterator
 from typing import Any
 
 VERSION = 1
@@ -133,6 +136,9 @@ class Context:
         self.target: dict[str, Any] = spec.get("target") or {"kind": "cuda", "arch": self.arch}
         self.log = EventLog(spec["dir"], spec["blobs"])
         self.files = UserFiles(spec.get("script"))
+        #: how the architecture was chosen, and the default target the script or its environment asked for
+        self.why: str | None = None
+        self.requested_default: str | None = None
         #: what the script is doing now, for errors nobody reported more precisely
         self.phase = "import"
         #: the namespace of the script, once it runs
@@ -154,12 +160,20 @@ class Context:
 
     def user_frame(self) -> Place | None:
         """The place `{"file", "line"}` of the innermost frame in a file of the user, seen from the caller."""
+        from . import errors
+
         frame = sys._getframe(1)
         while frame is not None:
             if self.is_user(frame.f_code.co_filename):
-                return {"file": os.path.abspath(frame.f_code.co_filename), "line": frame.f_lineno}
+                break
             frame = frame.f_back
-        return None
+        else:
+            return None
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        statement = errors.dsl_lines([frame]).get(0)
+        if statement is not None and not errors.within_statement(file, statement, line):
+            line = statement
+        return {"file": os.path.abspath(file), "line": line}
 
     def report_error(self, error: BaseException, phase: str | None, kernel: str | None, handled: bool) -> None:
         """Write an `error` event for an exception; a second report of the same exception object is dropped.
@@ -171,7 +185,16 @@ class Context:
         if self._reported.get(id(error)) is error:
             return
         self._reported[id(error)] = error
-        self.emit("error", phase=phase, kernel=kernel, handled=handled, error=errors.record(error, self, phase))
+        self.emit("error", phase=phase, kernel=kernel, handled=handled, error=errors.record(error, self, phase, kernel, handled))
+
+    @contextlib.contextmanager
+    def guarded(self, doing: str, kernel: str | None = None) -> Iterator[None]:
+        """Turn a failure of the harness's own work into a warning `capture-failed`; the script goes on."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and must not reach the script
+            where = "".join(traceback.format_exception(error)[-3:])
+            self.emit("warning", origin="triage", text=f"capture-failed: could not {doing}: {where}", kernel=kernel)
 
     def virtual(self, what: str) -> None:
         """Say once that the virtual device answered `what` (e.g. "torch.cuda.Event") with made-up values."""

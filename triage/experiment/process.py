@@ -1,0 +1,322 @@
+"""Start processes, and outlive them: the only module of triage that does.
+
+`run_command` runs one command under the keeper (`harness/keeper.py`); `run_subject` runs a user's script under
+observation (`harness/boot.py`) and returns what it told. Both always return, whatever the command did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HARNESS = Path(__file__).resolve().parent.parent / "harness"
+OUTPUT_LIMIT = 4 << 20
+#: marks every process of one step in its environment, so that none survives a killed keeper
+MARK = "TRIAGE_STEP"
+#: how long the keeper may take to end a command after its limits, in seconds
+KEEPER_GRACE = 30.0
+POLL = 0.1
+
+Event = dict[str, Any]
+#: called with the seconds since the start and, where one came, a new event
+Progress = Callable[[float, Event | None], None]
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a command ended.
+
+    `status`: succeeded, failed (by itself: exit code or `signal`), timed_out, or killed (`reason`: memory, parent,
+    signal, keeper). `seconds` is wall time; `bytes_out` and `cut` count bytes of `stdout` and `stderr`, `cut_at` is
+    the offset of the cut in the file. `error` says why a command could not be started.
+    """
+
+    status: str
+    code: int | None = None
+    signal: int | None = None
+    seconds: float = 0.0
+    reason: str | None = None
+    error: str | None = None
+    rusage: Mapping[str, float] = field(default_factory=dict)
+    bytes_out: Mapping[str, int] = field(default_factory=dict)
+    cut: Mapping[str, int] = field(default_factory=dict)
+    cut_at: Mapping[str, int | None] = field(default_factory=dict)
+    left_behind: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One observed run: how it ended, what it told, and where its outputs lie.
+
+    `torn` counts event lines that could not be read (at most a last one of a process that was killed).
+    """
+
+    exit: Exit
+    events: tuple[Event, ...]
+    stdout: Path
+    stderr: Path
+    stacks: Path
+    directory: Path
+    torn: int = 0
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What to run: a script file or a module, for which device, and what to call in it afterwards.
+
+    `arch_source` is "argument" if the user asked for `arch`, otherwise it is a default that the script may override.
+    """
+
+    script: Path | None = None
+    module: str | None = None
+    argv: tuple[str, ...] = ()
+    cwd: Path | None = None
+    mode: str = "virtual"  # virtual | real
+    arch: str = "sm_90a"
+    arch_source: str = "default"  # argument | default
+    call: str | None = None
+    compile: bool = True
+
+    def spec(self, directory: Path, blobs: Path) -> dict[str, Any]:
+        cwd = self.cwd or Path.cwd()
+        return {
+            "script": str(self.script) if self.script else None,
+            "module": self.module,
+            "argv": list(self.argv),
+            "cwd": str(cwd.absolute()),
+            "dir": str(directory.absolute()),
+            "blobs": str(blobs.absolute()),
+            "mode": self.mode,
+            "arch": self.arch,
+            "arch_source": self.arch_source,
+            "target": {"kind": "cuda", "arch": self.arch},
+            "call": self.call,
+            "compile": self.compile,
+        }
+
+
+def run_subject(
+    subject: Subject,
+    directory: Path,
+    blobs: Path,
+    *,
+    python: str | None = None,
+    timeout: float | None = None,
+    memory: int | None = None,
+    output_limit: int = OUTPUT_LIMIT,
+    env: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Run a script under observation, in the step directory `directory` (made if missing).
+
+    `timeout` in seconds, `memory` in bytes of resident memory of all its processes, `output_limit` in bytes kept of
+    the head and of the tail of each output. Raises `OSError` only if `directory` cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    blobs.mkdir(parents=True, exist_ok=True)
+    spec = directory / "subject.json"
+    spec.write_text(json.dumps(subject.spec(directory, blobs)), encoding="utf-8")
+    command = (python or sys.executable, str(HARNESS / "boot.py"), str(spec.absolute()))
+    reader = EventReader(directory)
+
+    def watch(seconds: float) -> None:
+        fresh = reader.read()
+        if progress is not None:
+            for event in fresh:
+                progress(seconds, event)
+            if not fresh:
+                progress(seconds, None)
+
+    ended = run_command(
+        command,
+        directory,
+        cwd=subject.cwd,
+        env=env,
+        timeout=timeout,
+        memory=memory,
+        output_limit=output_limit,
+        tick=watch,
+    )
+    watch(ended.seconds)
+    events, torn = reader.finish()
+    return Run(
+        ended,
+        tuple(events),
+        directory / "stdout",
+        directory / "stderr",
+        directory / "stacks.txt",
+        directory,
+        torn,
+        command,
+    )
+
+
+def run_command(
+    command: Sequence[str],
+    directory: Path,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    memory: int | None = None,
+    output_limit: int = OUTPUT_LIMIT,
+    tick: Callable[[float], None] | None = None,
+) -> Exit:
+    """Run a command under the keeper; its outputs are `directory/stdout` and `directory/stderr`.
+
+    `env` is added to the environment of this process. `tick` is called about ten times a second. Always returns;
+    an exception (an interrupt, or one that `tick` raises) ends the command first.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    mark = uuid.uuid4().hex
+    spec = {
+        "command": list(command),
+        "cwd": str(cwd.absolute()) if cwd else None,
+        "env": {**(env or {}), MARK: mark},
+        "dir": str(directory.absolute()),
+        "timeout": timeout,
+        "memory": memory,
+        "output_limit": output_limit,
+    }
+    path = directory / "keeper.json"
+    path.write_text(json.dumps(spec), encoding="utf-8")
+    result = directory / "exit.json"
+    result.unlink(missing_ok=True)
+    start = time.monotonic()
+    with open(directory / "keeper.log", "wb") as log:
+        keeper = subprocess.Popen(
+            [sys.executable, "-I", str(HARNESS / "keeper.py"), str(path.absolute())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _wait(keeper, start, timeout, tick)
+    finally:
+        _end(keeper, mark)
+    return _read_exit(result, time.monotonic() - start)
+
+
+def _wait(
+    keeper: subprocess.Popen[bytes], start: float, timeout: float | None, tick: Callable[[float], None] | None
+) -> None:
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            keeper.wait(POLL)
+            return
+        seconds = time.monotonic() - start
+        if tick is not None:
+            tick(seconds)
+        if timeout is not None and seconds > timeout + KEEPER_GRACE:  # a stopped keeper enforces nothing
+            return
+
+
+def _end(keeper: subprocess.Popen[bytes], mark: str) -> None:
+    """End the keeper (the end of its standard input tells it to) and whatever still carries the mark."""
+    assert keeper.stdin is not None
+    with contextlib.suppress(OSError):
+        keeper.stdin.close()
+    try:
+        keeper.wait(5.0)
+    except subprocess.TimeoutExpired:
+        keeper.kill()
+        keeper.wait()
+    if keeper.returncode != 0:
+        for _ in range(50):
+            pids = list(_marked(mark))
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if not pids:
+                break
+            time.sleep(0.02)
+
+
+def _marked(mark: str) -> Iterator[int]:
+    """Processes with `MARK=mark` in the environment they started with; none where there is no /proc."""
+    needle = f"{MARK}={mark}".encode()
+    try:
+        entries = os.listdir("/proc")
+    except OSError:
+        return
+    for entry in entries:
+        if entry.isdigit():
+            try:
+                if needle in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
+                    yield int(entry)
+            except OSError:
+                continue
+
+
+def _read_exit(path: Path, seconds: float) -> Exit:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        names = Exit.__dataclass_fields__
+        return Exit(**{name: value for name, value in data.items() if name in names})
+    except (OSError, ValueError, TypeError):
+        return Exit("killed", reason="keeper", seconds=round(seconds, 6))
+
+
+class EventReader:
+    """Follows `events-*.jsonl` of a step directory; reads whole lines only, each once."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._offsets: dict[Path, int] = {}
+        self._events: list[Event] = []
+        self._torn = 0
+
+    def read(self) -> list[Event]:
+        """The events that came since the last call."""
+        fresh: list[Event] = []
+        for path in sorted(self.directory.glob("events-*.jsonl")):
+            offset = self._offsets.get(path, 0)
+            try:
+                with open(path, "rb") as file:
+                    file.seek(offset)
+                    data = file.read()
+            except OSError:
+                continue
+            whole = data[: data.rfind(b"\n") + 1]
+            self._offsets[path] = offset + len(whole)
+            fresh += self._decode(whole)
+        self._events += fresh
+        return fresh
+
+    def finish(self) -> tuple[list[Event], int]:
+        """All events in the order of their time, and the number of lines that could not be read."""
+        self.read()
+        for path, offset in self._offsets.items():
+            with contextlib.suppress(OSError):
+                self._torn += path.stat().st_size > offset
+        return sorted(self._events, key=lambda e: (e["t"], e["seq"])), self._torn
+
+    def _decode(self, lines: bytes) -> list[Event]:
+        events = []
+        for line in lines.splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                self._torn += 1
+                continue
+            if isinstance(event, dict) and isinstance(event.get("type"), str) and _ordered(event):
+                events.append(event)
+            else:
+                self._torn += 1
+        return events
+
+
+def _ordered(event: Event) -> bool:
+    return isinstance(event.get("t"), (int, float)) and isinstance(event.get("seq"), int)

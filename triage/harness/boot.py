@@ -1,0 +1,252 @@
+"""Run a user's script under observation: `python boot.py SPEC2.json` (docs/architecture.md).
+
+The script sees what it would see under `python kernel.py` (or `python -m module`): `sys.argv`, `sys.path`,
+`__main__`, `__file__`, the working directory. This file is run twice: once as `__main__`, where it only loads its
+directory as the package `_triage_harness`, and once inside that package, where the work is done.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__" and sys.path and not sys.flags.safe_path:
+    sys.path.pop(0)  # this directory: its file names must not shadow anything
+
+import builtins
+import contextlib
+import faulthandler
+import importlib.machinery
+import importlib.util
+import json
+import os
+import platform
+import runpy
+import signal
+import threading
+import types
+from typing import Any
+
+PACKAGE = "_triage_harness"
+
+
+def load_package(directory: str) -> types.ModuleType:
+    """Make the files of `directory` importable as `_triage_harness.*`, without touching `sys.path`."""
+    package = types.ModuleType(PACKAGE)
+    package.__path__ = [directory]
+    package.__spec__ = importlib.machinery.ModuleSpec(PACKAGE, None, is_package=True)
+    package.__spec__.submodule_search_locations = [directory]
+    sys.modules[PACKAGE] = package
+    return importlib.import_module(f"{PACKAGE}.boot")
+
+
+def main() -> None:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        spec = json.load(file)
+    load_package(os.path.dirname(os.path.abspath(__file__))).run(spec)
+
+
+def run(spec: dict[str, Any]) -> None:
+    """Observe the script of `spec` to its end; leaves by `SystemExit` with the status the script would have had."""
+    from . import events, target
+
+    if spec.get("cwd"):
+        os.chdir(spec["cwd"])
+    context = events.Context(spec)
+    _write_stacks_on_signal(spec["dir"])
+    context.emit(
+        "hello",
+        executable=sys.executable,
+        argv=spec.get("argv", []),
+        cwd=os.getcwd(),
+        python=platform.python_version(),
+        platform=sys.platform,
+        environment=events.environment(),
+    )
+    target.prepare(context)
+    Observer(context).install()
+    _watch_threads(context)
+    _watch_warnings(context)
+    Script(context).run()
+
+
+class Observer:
+    """Attaches the capture and the virtual device to torch and tilelang once the script has imported them."""
+
+    WATCHED = ("torch", "tilelang", "tvm_ffi")
+
+    def __init__(self, context: Any) -> None:
+        from . import events
+
+        self.context = context
+        self.environment = events.environment()
+
+    def install(self) -> None:
+        from . import hooks
+
+        hooks.AfterImport(self.WATCHED, self._before, self._after).install()
+
+    def _before(self, name: str) -> None:
+        from . import events, target
+
+        now = events.environment()
+        changed = {k: now.get(k) for k in now.keys() | self.environment.keys() if now.get(k) != self.environment.get(k)}
+        if changed:
+            self.context.emit("env", set=changed)
+        if name == "tilelang":
+            target.pin(self.context)
+        self.environment = events.environment()
+
+    def _after(self, module: types.ModuleType, seconds: float) -> None:
+        name = module.__name__
+        self.context.files.exclude(name)
+        self.context.emit(
+            "module",
+            name=name,
+            version=str(getattr(module, "__version__", "") or "") or None,
+            file=getattr(module, "__file__", None),
+            seconds=round(seconds, 4),
+        )
+        if self.context.mode == "virtual":
+            self._virtual(name, module)
+        if name == "tilelang":
+            from . import capture
+
+            with self.context.guarded("attach the capture to tilelang"):
+                capture.install(module, self.context)
+
+    def _virtual(self, name: str, module: types.ModuleType) -> None:
+        install = {"torch": "install_torch", "tilelang": "install_tilelang"}.get(name)
+        virtual = virtual_device()
+        if install is not None and hasattr(virtual, install):
+            with self.context.guarded(f"attach the virtual device to {name}"):
+                getattr(virtual, install)(module, self.context)
+
+
+def virtual_device() -> types.ModuleType | None:
+    """The package of the virtual device."""
+    if importlib.util.find_spec(f"{PACKAGE}.virtual") is None:
+        return None
+    return importlib.import_module(f"{PACKAGE}.virtual")
+
+
+class Script:
+    """Runs the script as `__main__` and reports how it ended."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self.spec = context.spec
+
+    def run(self) -> None:
+        module = types.ModuleType("__main__")
+        module.__dict__["__builtins__"] = builtins
+        sys.modules["__main__"] = module
+        self.context.namespace = module.__dict__
+        try:
+            with self._device():
+                self._execute(module)
+                self._afterwards(module)
+        except SystemExit as error:
+            self._exited(error)
+            raise
+        except BaseException as error:
+            self._raised(error)
+        self.context.emit("bye", how="returned", code=0, lost=self.context.log.lost)
+
+    def _device(self) -> contextlib.AbstractContextManager[Any]:
+        virtual = virtual_device() if self.context.mode == "virtual" else None
+        return virtual.around_script(self.context) if hasattr(virtual, "around_script") else contextlib.nullcontext()
+
+    def _execute(self, module: types.ModuleType) -> None:
+        argv = list(self.spec.get("argv", []))
+        if self.spec.get("module"):
+            sys.argv = ["-m", *argv]
+            if not sys.flags.safe_path:
+                sys.path.insert(0, os.getcwd())
+            runpy._run_module_as_main(self.spec["module"], alter_argv=True)  # what `python -m` itself calls
+            return
+        path = self.spec["script"]
+        sys.argv = [path, *argv]
+        if not sys.flags.safe_path:
+            sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
+        full = os.path.abspath(path)
+        loader = importlib.machinery.SourceFileLoader("__main__", full)
+        module.__dict__.update(__file__=full, __loader__=loader, __cached__=None, __annotations__={})
+        self.context.phase = "import"
+        code = compile(_read(full), full, "exec", dont_inherit=True)
+        exec(code, module.__dict__)
+
+    def _afterwards(self, module: types.ModuleType) -> None:
+        if "tilelang" not in sys.modules:
+            return
+        from . import capture
+
+        capture.after_script(module.__dict__, self.context)
+
+    def _exited(self, error: SystemExit) -> None:
+        code = error.code
+        status = code if isinstance(code, int) else 0 if code is None else 1
+        if status:
+            self.context.report_error(error, self.context.phase, None, handled=False)
+        self.context.emit("bye", how="exited", code=status, lost=self.context.log.lost)
+
+    def _raised(self, error: BaseException) -> None:
+        """Print the error as the interpreter would, without the frames of the harness, and leave with status 1."""
+        error.__traceback__ = without_harness(error.__traceback__)
+        self.context.report_error(error, self.context.phase, None, handled=False)
+        self.context.emit("bye", how="raised", code=1, lost=self.context.log.lost)
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        sys.excepthook(type(error), error, error.__traceback__)
+        raise SystemExit(1)
+
+
+def without_harness(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """`trace` from the first frame on that is not of the harness (nor of `runpy`, which it calls)."""
+    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    rest = trace
+    while rest is not None and os.path.abspath(rest.tb_frame.f_code.co_filename).startswith(own):
+        rest = rest.tb_next
+    return rest
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _write_stacks_on_signal(directory: str) -> None:
+    """SIGUSR1 (sent by the keeper at the deadline) and crashes write every thread's stack to `stacks.txt`."""
+    file = open(os.path.join(directory, "stacks.txt"), "w", encoding="utf-8")  # noqa: SIM115 - stays open for the signal
+    faulthandler.enable(file=file, all_threads=True)
+    if hasattr(signal, "SIGUSR1"):
+        faulthandler.register(signal.SIGUSR1, file=file, all_threads=True, chain=False)
+
+
+def _watch_threads(context: Any) -> None:
+    """Report exceptions that end a thread; the interpreter only prints them."""
+    original = threading.excepthook
+
+    def hook(args: Any) -> None:
+        if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+            context.report_error(args.exc_value, context.phase, None, handled=True)
+        original(args)
+
+    threading.excepthook = hook
+
+
+def _watch_warnings(context: Any) -> None:
+    """Report what `warnings.warn` shows; the warning itself takes its usual way."""
+    import warnings
+
+    original = warnings.showwarning
+
+    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: str | None = None) -> None:
+        at = {"file": os.path.abspath(filename), "line": lineno} if context.is_user(filename) else context.user_frame()
+        context.warn(f"{category.__name__}: {message}", "python", at)
+        original(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+
+
+if __name__ == "__main__":
+    main()
