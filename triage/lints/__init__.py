@@ -1,0 +1,54 @@
+"""Static checks of captured kernels: what TileLang compiles silently and a device refuses or computes wrongly.
+
+Detectors are pure functions over the kernel record. Each is certain, says that it is only likely, or stays silent:
+guarded accesses, symbolic extents and masked tail tiles are legal. What a hazard means to the author, and whether it
+is a fault or advice, is the business of the rules (`on = "hazard"`).
+"""
+
+from __future__ import annotations
+
+from triage.lints import (
+    barriers,
+    bounds,
+    launch,
+    operands,
+    pipeline,
+    registers,
+    shared_memory,
+    uninitialized,
+    vectors,
+)
+from triage.lints.devices import Device, DeviceTable, DeviceTableError, load_devices
+from triage.lints.hazard import Hazard
+from triage.lints.program import Program
+from triage.model import KernelRecord
+
+__all__ = ["DETECTORS", "Device", "DeviceTable", "DeviceTableError", "Hazard", "inspect", "load_devices"]
+
+#: in the order in which a reader should hear of them: what stops the launch, then what computes garbage, then advice
+DETECTORS = (
+    # the driver refuses the launch
+    launch.threads,  # threads-over-limit
+    launch.grid,  # grid-empty, grid-over-limit
+    launch.cluster,  # cluster-over-limit
+    shared_memory.over_limit,  # shared-over-limit
+    shared_memory.dynamic_extent,  # shared-extent-dynamic: it depends on the arguments
+    # the instructions do not exist
+    operands.scopes,  # gemm-operand-scope
+    operands.fp8,  # fp8-gemm-unsupported
+    # foreign memory, or values nobody wrote
+    bounds.elements,  # index-out-of-bounds
+    bounds.regions,  # region-out-of-bounds
+    uninitialized.reads,  # uninitialized-read
+    barriers.divergent,  # divergent-barrier
+    # works, and not as the author hoped
+    registers.fragments,  # fragment-over-registers
+    pipeline.stages,  # pipeline-deeper-than-loop
+    vectors.extents,  # vector-extent
+)
+
+
+def inspect(kernel: KernelRecord, device: Device, source: str | None = None) -> tuple[Hazard, ...]:
+    """Every hazard of one kernel on one device; `source` is the generated device source, where there is one."""
+    program = Program(kernel)
+    return tuple(hazard for detector in DETECTORS for hazard in detector(program, device, source))

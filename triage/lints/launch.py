@@ -1,0 +1,64 @@
+"""The launch: threads of a block, extents of the grid, blocks of a cluster.
+
+None of these is checked when TileLang compiles a kernel; the driver refuses the launch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from triage.lints.devices import Device
+from triage.lints.hazard import Hazard
+from triage.lints.program import Program
+
+AXES = ("x", "y", "z")
+#: what the generated source promises the compiler: threads of a block, producer warps included
+LAUNCH_BOUNDS = re.compile(r"__launch_bounds__\(\s*(\d+)")
+
+
+def threads(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """More threads in a block than the device allows, in one dimension or in all of them together."""
+    launch = program.kernel.launch
+    dims = [n for n in launch.threads if isinstance(n, int)]
+    if len(dims) != len(launch.threads) or not dims:
+        return
+    asked = math.prod(dims)
+    common = {"dimensions": dims, "arch": device.arch}
+    limit = device.threads_per_block
+    if limit is not None and asked > limit:
+        fields = {"threads": asked, "limit": limit, "axis": None, "added": 0, **common}
+        yield Hazard("threads-over-limit", program.kernel.name, launch.at, fields=fields)
+        return
+    for axis, extent, most in zip(AXES, dims, device.block, strict=False):
+        if most is not None and extent > most:
+            fields = {"threads": extent, "limit": most, "axis": axis, "added": 0, **common}
+            yield Hazard("threads-over-limit", program.kernel.name, launch.at, fields=fields)
+    bounds = [int(n) for n in LAUNCH_BOUNDS.findall(source or "")]
+    if limit is not None and len(bounds) == 1 and bounds[0] > limit:
+        # warp specialization appends producer warps to what the author asked for
+        fields = {"threads": bounds[0], "limit": limit, "axis": None, "added": bounds[0] - asked, **common}
+        yield Hazard("threads-over-limit", program.kernel.name, launch.at, fields=fields)
+
+
+def grid(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """A grid dimension that is empty or longer than the device allows."""
+    launch = program.kernel.launch
+    for axis, extent, most in zip(AXES, launch.grid, device.grid, strict=False):
+        if not isinstance(extent, int):
+            continue
+        fields = {"axis": axis, "extent": extent, "grid": list(launch.grid), "arch": device.arch}
+        if extent <= 0:
+            yield Hazard("grid-empty", program.kernel.name, launch.at, fields=fields)
+        elif most is not None and extent > most:
+            yield Hazard("grid-over-limit", program.kernel.name, launch.at, fields={**fields, "limit": most})
+
+
+def cluster(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """More blocks in a cluster than any launch attribute allows."""
+    launch = program.kernel.launch
+    blocks = math.prod(launch.cluster)
+    if device.cluster is not None and blocks > device.cluster:
+        fields = {"blocks": blocks, "limit": device.cluster, "cluster": list(launch.cluster), "arch": device.arch}
+        yield Hazard("cluster-over-limit", program.kernel.name, launch.at, fields=fields)

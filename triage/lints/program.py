@@ -1,0 +1,86 @@
+"""A kernel record as the detectors want to read it: statements in program order, each with what encloses it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from triage.model import Access, BufferInfo, KernelRecord, Place, Statement
+
+#: calls after which the rest of a body may not run, as the printed statement shows them
+LEAVES_EARLY = re.compile(r"\b(?:thread_return|loop_break|loop_continue|continue_loop|break_loop|ret)\b")
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One statement in program order. `parents` runs from the outermost to the nearest enclosing statement."""
+
+    order: int
+    statement: Statement
+    parents: tuple[Statement, ...]
+    #: something decides at run time whether this statement runs: an `if`, a `while`, an earlier return or break
+    conditional: bool
+
+    @property
+    def at(self) -> Place | None:
+        """The statement's own place, or that of the nearest enclosing statement which has one."""
+        for statement in (self.statement, *reversed(self.parents)):
+            if statement.at is not None:
+                return statement.at
+        return None
+
+
+class Program:
+    """One kernel, indexed. Everything is derived from the record; nothing is looked up elsewhere."""
+
+    def __init__(self, kernel: KernelRecord) -> None:
+        self.kernel = kernel
+        self.buffers: dict[str, BufferInfo] = {buffer.name: buffer for buffer in kernel.buffers}
+
+    @cached_property
+    def visits(self) -> tuple[Visit, ...]:
+        return tuple(_walk(self.kernel.statements))
+
+    def accesses(self) -> Iterator[tuple[Visit, Access, BufferInfo]]:
+        """Every access whose buffer the record knows."""
+        for visit in self.visits:
+            for access in visit.statement.accesses:
+                buffer = self.buffers.get(access.buffer)
+                if buffer is not None:
+                    yield visit, access, buffer
+
+    def target_kind(self) -> str:
+        return str(self.kernel.target.get("kind", ""))
+
+
+def shown(buffer: BufferInfo) -> str:
+    """The name the author gave the buffer."""
+    return buffer.source_name or buffer.name
+
+
+def on_chip(buffer: BufferInfo) -> bool:
+    """Shared memory or registers, where TileLang adds no bounds predicate of its own to element accesses."""
+    return buffer.scope in ("shared", "shared.dyn", "local", "local.fragment")
+
+
+def shared(buffer: BufferInfo) -> bool:
+    return buffer.scope in ("shared", "shared.dyn")
+
+
+def _walk(statements: tuple[Statement, ...]) -> Iterator[Visit]:
+    order = 0
+    left_early = False
+
+    def body(children: tuple[Statement, ...], parents: tuple[Statement, ...], conditional: bool) -> Iterator[Visit]:
+        nonlocal order, left_early
+        for child in children:
+            yield Visit(order, child, parents, conditional or left_early)
+            order += 1
+            inner = conditional or child.kind in ("if", "while")
+            yield from body(child.body, (*parents, child), inner)
+            yield from body(child.orelse, (*parents, child), inner)
+            left_early = left_early or child.kind == "return" or LEAVES_EARLY.search(child.text) is not None
+
+    yield from body(statements, (), False)

@@ -1,0 +1,41 @@
+"""Fragments against the register file of a block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from triage.lints.devices import Device
+from triage.lints.hazard import Hazard
+from triage.lints.program import Program, shown
+
+REGISTER_BITS = 32
+
+
+def fragments(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """A fragment that needs more registers than all threads of the block have: it spills to local memory.
+
+    Every element lives in at least one thread, so elements × bits over the threads bounds the registers of one
+    thread from below, whatever the layout. Spilling is legal; it is slow, and slow to compile.
+    """
+    per_thread = device.registers_per_thread
+    dims = [n for n in program.kernel.launch.threads if isinstance(n, int)]
+    if per_thread is None or not dims or len(dims) != len(program.kernel.launch.threads):
+        return
+    threads = math.prod(dims)
+    for buffer in program.buffers.values():
+        if buffer.scope != "local.fragment" or buffer.bytes is None or threads <= 0:
+            continue
+        needed = math.ceil(buffer.bytes * 8 / (threads * REGISTER_BITS))
+        if needed > per_thread:
+            fields = {
+                "buffer": shown(buffer),
+                "shape": list(buffer.shape),
+                "dtype": buffer.dtype,
+                "registers": needed,
+                "limit": per_thread,
+                "threads": threads,
+                "threads_that_fit": math.ceil(buffer.bytes * 8 / (per_thread * REGISTER_BITS)),
+                "arch": device.arch,
+            }
+            yield Hazard("fragment-over-registers", shown(buffer), buffer.at, fields=fields, certainty="likely")
