@@ -20,7 +20,7 @@ from typing import Any
 from triage.conditions import show
 from triage.knowledge import place
 from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
-from triage.knowledge.rule import Rule, RuleSet
+from triage.knowledge.rule import FRAME_STAGES, Rule, RuleSet
 from triage.model import (
     Category,
     Confidence,
@@ -89,15 +89,15 @@ def judge(
 ) -> list[Finding]:
     """The findings of these records, in the order of the records; within one record the surest first.
 
-    `facts` are the values known about the records' subject. Errors of one chain of causes (`Record.chain`) yield one
-    fallback at most, and none if any of them is explained by a rule.
+    `facts` are the values known about the records' subject. Errors of one chain of causes (`Record.outer`) yield one
+    fallback at most, for the decisive one, and none if any of them is explained by a rule.
     """
     seen = observability or Observability()
     findings: list[Finding] = []
-    explained: set[tuple[str, int]] = set()
-    unexplained: dict[tuple[str, int], Record] = {}
+    explained: set[tuple[str, ErrorRecord | None]] = set()
+    unexplained: dict[tuple[str, ErrorRecord | None], Record] = {}
     for record in records:
-        chain = (record.about, record.chain)
+        chain = (record.about, record.outer or record.error)
         found = []
         for rule in rules.on(record.on):
             trial = try_rule(rule, record, facts)
@@ -130,12 +130,12 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
     confidence = confidence_of(rule, record, trial, seen.tilelang)
     location = locate(rule.claim.place, rule.claim.argument, record, seen.read_source)
     sure = confidence in (Confidence.CONFIRMED, Confidence.LIKELY)
-    fields = {**record.fields, **trial.captures}
+    values = {**record.fields, **trial.captures}
     return Finding(
         state=State.LOCALIZED if location and sure else State.CLASSIFIED,
         category=Category(rule.category),
         title=rule.title,
-        summary=fill(rule.claim.says, fields),
+        summary=fill(rule.claim.says, values),
         rule=rule.code,
         cause=rule.name,
         stage=rule.stage,
@@ -149,7 +149,7 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
         about=record.about,
         why=rule.why,
         known_issues=tuple({"id": issue.id, "fixed_in": issue.fixed_in} for issue in rule.known_issues),
-        fixes=_fixes(rule, fields),
+        fixes=_fixes(rule, values),
         captures=dict(trial.captures),
         explains=rule.explains,
     )
@@ -157,7 +157,7 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
 
 def confidence_of(rule: Rule, record: Record, trial: Trial, tilelang: str | None) -> Confidence:
     steps = LADDER.index(Confidence(rule.confidence))
-    if trial.outcome is Outcome.UNOBSERVED or record.on in ("warning", "log"):
+    if trial.outcome is Outcome.UNOBSERVED or not record.certain:
         steps = max(steps, LADDER.index(Confidence.LIKELY))
     if tilelang and not checked_with(rule, tilelang):
         steps += 1
@@ -186,44 +186,61 @@ def signature(cause: str, stage: str | None, error: ErrorRecord | None) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def user_frame(error: ErrorRecord) -> Frame | None:
-    """The deepest frame that is known to be in a user's file."""
-    return next((frame for frame in reversed(error.frames) if frame.user), None)
+def user_frame(record: Record) -> Frame | None:
+    """The deepest frame known to be in a user's file: of the error itself, else of the error it was the cause of.
+
+    The traceback of a cause starts where it was caught, so it may lie below all of the user's frames.
+    """
+    for error in (record.error, record.outer):
+        for frame in reversed(error.frames if error else ()):
+            if frame.user:
+                return frame
+    return None
 
 
 def locate(wanted: str, argument: str | None, record: Record, read_source: ReadSource) -> Location | None:
     """The place a rule asks for, or None if it is not known. `wanted` is one of `rule.PLACES`."""
-    if record.warning and wanted != "none":
-        return record.warning.at
-    error = record.error
-    if error is None or wanted == "none":
+    if wanted == "none":
         return None
-    if wanted == "named":
-        return error.named[0] if error.named else None
-    frame = user_frame(error)
+    if record.error is None:
+        return _with_snippet(record.at, read_source) if record.at else None
+    named = record.error.named
+    frame = user_frame(record)
+    if wanted == "named" or (wanted == "frame" and frame is None):
+        return _with_snippet(named[0], read_source) if named else None
     if frame is None:
-        return error.named[0] if error.named and wanted == "frame" else None
-    source = read_source(frame.file)
+        return None
     if wanted == "frame":
-        return _at_frame(frame, source)
-    if source is None:
+        return _at_frame(frame, read_source)
+    source = read_source(frame.file)
+    spot = _spot(wanted, argument, frame, source) if source is not None else None
+    if spot is None or source is None:
         return None
-    spot = {
-        "argument": lambda: place.find_argument(source, frame.line, argument or ""),
-        "decorator": lambda: place.find_decorator(source, frame.line),
-        "launch": lambda: place.find_launch(source, frame.line),
-        "call": lambda: place.find_call(source, frame.line),
-    }[wanted]()
-    if spot is None:
-        return None
-    return Location(
-        frame.file, spot.line, spot.column, _line(source, spot.line), spot.function or frame.function, FoundBy.FRAME
-    )
+    function = spot.function or frame.function
+    return Location(frame.file, spot.line, spot.column, _line(source, spot.line), function, FoundBy.FRAME)
 
 
-def _at_frame(frame: Frame, source: str | None) -> Location:
-    snippet = frame.text or (_line(source, frame.line) if source else None)
-    return Location(frame.file, frame.line, frame.column, snippet, frame.function or None, FoundBy.FRAME)
+def _spot(wanted: str, argument: str | None, frame: Frame, source: str) -> place.Spot | None:
+    match wanted:
+        case "argument":
+            return place.find_argument(source, frame.line, argument or "")
+        case "decorator":
+            return place.find_decorator(source, frame.line)
+        case "launch":
+            return place.find_launch(source, frame.line)
+    return place.find_call(source, frame.line)
+
+
+def _at_frame(frame: Frame, read_source: ReadSource) -> Location:
+    found = Location(frame.file, frame.line, frame.column, frame.text or None, frame.function or None, FoundBy.FRAME)
+    return _with_snippet(found, read_source)
+
+
+def _with_snippet(location: Location, read_source: ReadSource) -> Location:
+    if location.snippet:
+        return location
+    source = read_source(location.file)
+    return replace(location, snippet=_line(source, location.line)) if source else location
 
 
 def _line(source: str, number: int) -> str | None:
@@ -240,13 +257,9 @@ def fallback(record: Record, seen: Observability) -> Finding:
     assert error is not None
     stage = record.fields.get("error.stage") or seen.stage_of(error)
     category = CATEGORY_OF_STAGE.get(stage or "")
-    frame = user_frame(error)
+    frame = user_frame(record)
     raised_here = bool(frame and frame is raising_frame(error))
-    location = None
-    if frame and (raised_here or stage in ("dsl", "call", "import")):
-        location = _at_frame(frame, seen.read_source(frame.file))
-    elif error.named:
-        location = error.named[0]
+    location = locate("frame" if raised_here or stage in FRAME_STAGES else "named", None, record, seen.read_source)
     if user_raised(error):
         title = f"The script itself raised {error.type}"
     else:
@@ -269,10 +282,10 @@ def fallback(record: Record, seen: Observability) -> Finding:
 
 def _labels(record: Record, location: Location | None) -> tuple[Label, ...]:
     """The user's deepest frame, where it is not the location: it started what then failed."""
-    frame = user_frame(record.error) if record.error else None
+    frame = user_frame(record)
     if frame is None or (location and (location.file, location.line) == (frame.file, frame.line)):
-        return ()
-    return (Label(frame.file, frame.line, "the call that failed starts here"),)
+        return record.labels
+    return (*record.labels, Label(frame.file, frame.line, "the call that failed starts here"))
 
 
 def _quote(record: Record) -> Quote | None:
@@ -283,8 +296,8 @@ def _quote(record: Record) -> Quote | None:
     return Quote(record.text) if record.text else None
 
 
-def _fixes(rule: Rule, fields: Mapping[str, Any]) -> tuple[Fix, ...]:
-    return tuple(Fix(title=fill(step, fields)) for step in rule.fix.steps)
+def _fixes(rule: Rule, values: Mapping[str, Any]) -> tuple[Fix, ...]:
+    return tuple(Fix(title=fill(step, values)) for step in rule.fix.steps)
 
 
 def with_confidence(finding: Finding, confidence: Confidence) -> Finding:

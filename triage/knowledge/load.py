@@ -10,9 +10,9 @@ from typing import Any
 
 from triage import conditions, model
 from triage.knowledge import rule as schema
+from triage.knowledge.files import CATEGORY_LETTERS, CODE, rule_files, rules_root
 from triage.knowledge.rule import Claim, KnownIssue, Match, Problem, Rule, RuleErrors, RuleFix, RuleSet
 
-CODE = re.compile(r"TL([GCPIE])\d{3}")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 TOP = {
@@ -45,19 +45,6 @@ REQUIRED = {
 }
 
 
-def rules_root() -> Path:
-    """The `rules/` folder: inside the installed package, or at the top of a checkout."""
-    package = Path(__file__).resolve().parent.parent
-    installed = package / "_rules"
-    return installed if installed.is_dir() else package.parent / "rules"
-
-
-def rule_files(root: Path) -> list[Path]:
-    """The rule files below `root`, in the order of their codes."""
-    found = [path for category in schema.CATEGORY_LETTERS for path in (root / category).glob("*.toml")]
-    return sorted(found, key=lambda path: path.name)
-
-
 def load_rules(root: Path | None = None) -> RuleSet:
     """Read every rule. Raises `RuleErrors` with all problems of all files, `FileNotFoundError` without a folder."""
     root = root or rules_root()
@@ -74,21 +61,6 @@ def load_rules(root: Path | None = None) -> RuleSet:
     if problems:
         raise RuleErrors(problems)
     return RuleSet(tuple(sorted(rules, key=lambda r: r.code)), root)
-
-
-def load_rule(code: str, root: Path | None = None) -> Rule | None:
-    """Read only the file of one code; None if there is none. Raises `RuleErrors` if that file is wrong."""
-    if not CODE.fullmatch(code):
-        return None
-    root = root or rules_root()
-    for category, letter in schema.CATEGORY_LETTERS.items():
-        if code[2] == letter:
-            for path in sorted((root / category).glob(f"{code}-*.toml")):
-                found, problems = read_rule(path, root)
-                if problems:
-                    raise RuleErrors(problems)
-                return found
-    return None
 
 
 def read_rule(path: Path, root: Path | None = None) -> tuple[Rule | None, list[Problem]]:
@@ -188,7 +160,7 @@ class _Reader:
     def _values(self, top: dict[str, Any], match: dict[str, Any], claim: dict[str, Any], path: Path) -> None:
         """Values out of a fixed set, and the names that must agree with the file."""
         allowed: list[tuple[str, str, Any, tuple[str, ...]]] = [
-            ("", "category", top["category"], tuple(schema.CATEGORY_LETTERS)),
+            ("", "category", top["category"], tuple(CATEGORY_LETTERS)),
             ("", "stage", top["stage"], model.STAGES),
             ("", "owner", top["owner"], tuple(model.Owner)),
             ("", "level", top.get("level", "fault"), schema.LEVELS),
@@ -201,7 +173,7 @@ class _Reader:
                 self._wrong(section, key, f"{key} {value!r} is none of {', '.join(values)}")
         if not CODE.fullmatch(top["code"]):
             self._wrong("", "code", f"code {top['code']!r} is not TL + one of G C P I E + three digits")
-        elif top["code"][2] != schema.CATEGORY_LETTERS.get(top["category"]):
+        elif top["code"][2] != CATEGORY_LETTERS.get(top["category"]):
             self._wrong("", "code", f"code {top['code']} does not belong to category {top['category']!r}")
         if not NAME.fullmatch(top["name"]):
             self._wrong("", "name", f"name {top['name']!r} is not words of small letters joined by -")

@@ -8,7 +8,7 @@ seen agrees, but the raising frame, which the rule names, could not be seen (bar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,18 @@ import regex
 
 from triage import conditions
 from triage.knowledge.rule import Rule
-from triage.model import ErrorRecord, Frame, KernelRecord, WarningRecord, to_json
+from triage.model import (
+    ErrorRecord,
+    FoundBy,
+    Frame,
+    KernelRecord,
+    Label,
+    Location,
+    Place,
+    WarningRecord,
+    from_json,
+    to_json,
+)
 
 #: Seconds one search may take. Rules are checked to be linear; this only guards against one that is not.
 SEARCH_TIMEOUT = 2.0
@@ -46,8 +57,13 @@ class Record:
     error: ErrorRecord | None = None
     warning: WarningRecord | None = None
     about: str = "run"
-    #: records of one chain of causes share the outermost error
-    chain: int = 0
+    #: the outermost error of the chain of causes this error is in
+    outer: ErrorRecord | None = None
+    #: where the record itself says it is: a warning's line, a lint's statement
+    at: Location | None = None
+    labels: tuple[Label, ...] = ()
+    #: False where whoever made the record says that something it could not see may speak against it
+    certain: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,18 +94,29 @@ def record_of_error(error: ErrorRecord, stage: str | None = None) -> Record:
     return Record("error", _present(fields), text_of_error(error), error=error, about=about)
 
 
-def records_of_error(error: ErrorRecord, stage: str | None = None, chain: int = 0) -> list[Record]:
-    """The error and all errors behind it, outermost first, as one chain."""
+def records_of_error(error: ErrorRecord, stage: str | None = None) -> list[Record]:
+    """The error and all errors behind it as one chain: the decisive one first, then outermost to innermost.
+
+    A cause that was merely being handled when this error came (`relation == "context"`) is not certain to matter.
+    """
+    first = decisive(error)
+    about = f"kernel:{error.kernel}" if error.kernel else "run"
     found: list[Record] = []
-    waiting = [(error, stage)]
+    waiting: list[tuple[ErrorRecord, bool]] = [(error, True)]
     while waiting:
-        one, its_stage = waiting.pop(0)
-        record = record_of_error(one, its_stage)
-        found.append(
-            Record(record.on, record.fields, record.text, one, None, found[0].about if found else record.about, chain)
-        )
-        waiting += [(cause, None) for cause in one.causes]
-    return found
+        one, certain = waiting.pop(0)
+        record = record_of_error(one, stage if one is error else None)
+        found.append(replace(record, about=about, outer=error, certain=certain))
+        waiting += [(cause, certain and cause.relation != "context") for cause in one.causes]
+    return sorted(found, key=lambda record: record.error is not first)
+
+
+def decisive(error: ErrorRecord) -> ErrorRecord:
+    """The error of a chain that says why: down through `raise … from` and through messages that hold another."""
+    for cause in error.causes:
+        if cause.relation in ("cause", "inner"):
+            return decisive(cause)
+    return error
 
 
 def text_of_error(error: ErrorRecord) -> str:
@@ -99,14 +126,26 @@ def text_of_error(error: ErrorRecord) -> str:
 
 def record_of_warning(warning: WarningRecord) -> Record:
     about = f"kernel:{warning.kernel}" if warning.kernel else "run"
-    return Record("warning", {"warning.origin": warning.origin}, warning.text, warning=warning, about=about)
+    fields = {"warning.origin": warning.origin}
+    return Record("warning", fields, warning.text, warning=warning, about=about, at=warning.at, certain=False)
 
 
 def record_of_hazard(hazard: Mapping[str, Any], about: str = "run") -> Record:
-    """What a lint found: `{"kind": …, …}` becomes `hazard.kind`, … ; a `text` in it is searchable."""
-    fields = _present({f"hazard.{key}": value for key, value in hazard.items()})
-    text = hazard.get("text")
-    return Record("hazard", fields, text if isinstance(text, str) else None, about=about)
+    """What a lint found, as JSON: `{"kind", "about", "at": Place, "labels", "fields": {…}, "certainty"}`.
+
+    `fields` become `hazard.<name>` beside `hazard.kind` and `hazard.about`. Raises `TypeError` or `ValueError` for data
+    of another shape.
+    """
+    values = {"kind": hazard["kind"], "about": hazard.get("about"), **hazard.get("fields", {})}
+    place = from_json(Place, hazard["at"]) if hazard.get("at") else None
+    return Record(
+        "hazard",
+        _present({f"hazard.{name}": value for name, value in values.items()}),
+        about=about,
+        at=Location(place.file, place.line, found_by=FoundBy.LINT) if place else None,
+        labels=tuple(from_json(Label, label) for label in hazard.get("labels", ())),
+        certain=hazard.get("certainty", "certain") == "certain",
+    )
 
 
 def record_of_kernel(kernel: KernelRecord, about: str = "run") -> Record:
@@ -128,7 +167,7 @@ def record_of_kernel(kernel: KernelRecord, about: str = "run") -> Record:
 
 def records_of_output_line(line: str, stream: str = "stderr", about: str = "run") -> list[Record]:
     """A line of output as `log` record; none for a blank one."""
-    return [Record("log", {"log.stream": stream}, line, about=about)] if line.strip() else []
+    return [Record("log", {"log.stream": stream}, line, about=about, certain=False)] if line.strip() else []
 
 
 def try_rule(rule: Rule, record: Record, facts: Mapping[str, Any]) -> Trial:

@@ -35,13 +35,6 @@ from pathlib import Path
 
 from triage.conditions import Condition
 
-CATEGORY_LETTERS = {
-    "generation": "G",
-    "correctness": "C",
-    "performance": "P",
-    "intermittent": "I",
-    "environment": "E",
-}
 ON = ("error", "warning", "log", "op", "kernel", "hazard", "source", "metric", "mismatch")
 LEVELS = ("fault", "advice")
 PLACES = ("frame", "argument", "launch", "decorator", "call", "named", "none")
