@@ -2,7 +2,7 @@
 
 Every record is tried against every rule of its kind. An error that no rule explains still becomes a finding, by its
 stage alone. A finding is `localized` only if the rule matched, its place is known, and the confidence is at least
-likely; the place is never the line that merely started a compile (see `rule.FRAME_STAGES`).
+likely; the place is never the line that merely started a compile (see `rule.default_place`).
 
 Confidence starts at what the rule allows and goes down: to at most likely where the raising frame could not be seen,
 to at most likely where a warning or a log line is all there is, and one step on a tilelang that the rule was not
@@ -20,7 +20,7 @@ from typing import Any
 from triage.conditions import show
 from triage.knowledge import place
 from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
-from triage.knowledge.rule import FRAME_STAGES, Rule, RuleSet
+from triage.knowledge.rule import Rule, RuleSet, default_place
 from triage.model import (
     Category,
     Confidence,
@@ -259,7 +259,8 @@ def fallback(record: Record, seen: Observability) -> Finding:
     category = CATEGORY_OF_STAGE.get(stage or "")
     frame = user_frame(record)
     raised_here = bool(frame and frame is raising_frame(error))
-    location = locate("frame" if raised_here or stage in FRAME_STAGES else "named", None, record, seen.read_source)
+    wanted = "frame" if raised_here else default_place(stage or "")
+    location = locate(wanted, None, record, seen.read_source)
     if user_raised(error):
         title = f"The script itself raised {error.type}"
     else:
@@ -281,11 +282,19 @@ def fallback(record: Record, seen: Observability) -> Finding:
 
 
 def _labels(record: Record, location: Location | None) -> tuple[Label, ...]:
-    """The user's deepest frame, where it is not the location: it started what then failed."""
-    frame = user_frame(record)
-    if frame is None or (location and (location.file, location.line) == (frame.file, frame.line)):
-        return record.labels
-    return (*record.labels, Label(frame.file, frame.line, "the call that failed starts here"))
+    """The record's own labels, the lines its text names, and the user's deepest frame, but for the location itself."""
+    labels = list(record.labels)
+    if record.error:
+        labels += [Label(named.file, named.line, "the error text names this line") for named in record.error.named]
+    if frame := user_frame(record):
+        labels.append(Label(frame.file, frame.line, "the call that failed starts here"))
+    taken = {(location.file, location.line)} if location else set()
+    kept = []
+    for label in labels:
+        if (label.file, label.line) not in taken:
+            taken.add((label.file, label.line))
+            kept.append(label)
+    return tuple(kept)
 
 
 def _quote(record: Record) -> Quote | None:

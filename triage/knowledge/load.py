@@ -125,7 +125,7 @@ class _Reader:
         if self.problems:
             return None
         match, claim, fix, why = parts["match"], parts["claim"], parts["fix"], parts["why"]
-        place = claim.get("place") or ("frame" if top["stage"] in schema.FRAME_STAGES else "named")
+        place = claim.get("place") or schema.default_place(top["stage"])
         return Rule(
             **{key: top[key] for key in REQUIRED[""]},
             level=top.get("level", "fault"),

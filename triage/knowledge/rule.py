@@ -18,13 +18,14 @@ A key that is not listed here is an error. `raised_in` entries are path suffixes
 (`tilelang/language/gemm_op.py`), C++ scopes (`tvm::tl::GemmNode`), or the word `user`: Python itself raised in the
 user's own line (never the user's own `raise`). `place` says which place of the user's source the finding points at:
 
-    frame      the deepest user frame; default for the stages in which Python runs the user's lines
+    frame      the deepest user frame; default of `FRAME_STAGES`, in which Python runs the user's lines
     argument   the keyword `argument`, in the call of that frame, around it, or in the decorator of what is called
     launch     the `with T.Kernel(…)` of that frame's function
     decorator  the decorator of the function called there
     call       the call at the deepest user frame
-    named      the line which the error text itself names (`--> file:line`, `#line`); default for the other stages
-    none       no place: an experiment, or nobody, can tell it
+    named      the line which the error text itself names; default of `NAMED_STAGES`, where it comes from `#line`.
+               A `--> file:line` of other stages often names a declaration nearby: say `named` only if it never does
+    none       no place: an experiment, or nobody, can tell it; default of the other stages
 """
 
 from __future__ import annotations
@@ -41,7 +42,14 @@ PLACES = ("frame", "argument", "launch", "decorator", "call", "named", "none")
 #: Stages in which the deepest user frame is the line that went wrong: Python is executing the user's own statements.
 #: In the others it is only the call that started a compile, which must not be blamed.
 FRAME_STAGES = frozenset({"install", "import", "target", "dsl", "compile", "call", "launch"})
+#: Stages whose errors carry the user's line through `#line` directives, where they were emitted.
+NAMED_STAGES = frozenset({"codegen", "device-compile"})
 DEFAULT_CHECKED_WITH = ("0.1.15",)
+
+
+def default_place(stage: str) -> str:
+    """The place a rule of `stage` points at if it does not say."""
+    return "frame" if stage in FRAME_STAGES else "named" if stage in NAMED_STAGES else "none"
 
 
 @dataclass(frozen=True)
