@@ -1,13 +1,14 @@
 """Indices that leave their buffer.
 
-What 0.1.15 makes of an index (read in its sources, and tried):
+What 0.1.15 makes of an index, read in its sources and in the code it generates:
 
-* A negative index counts from the end, as in Python, so only an index below minus the extent is wrong.
-* Element accesses of *global* buffers get a predicate: beyond the end a load gives 0 and a store is dropped. That
-  is how tail tiles work, so only an access that is always outside is a fault. An index without variables gets no
-  predicate at all and touches foreign memory.
-* Element accesses of shared memory and registers get none.
-* `T.copy` predicates both sides, in every scope, in dimensions it iterates over. Other tile operators do not.
+* An index that is always negative counts from the end, as in Python: -1 is the last element.
+* Element accesses of *global* buffers get a predicate: outside, a load gives 0 and a store is dropped. That is how
+  tail tiles work, so only an access that is always outside is a fault. An index without variables gets no predicate
+  at all and touches foreign memory.
+* Element accesses of shared memory and registers get none, and an index of both signs is left as it is.
+* `T.copy` predicates both sides in the dimensions it iterates over, unless it becomes a bulk copy. Other tile
+  operators do not.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ COPIES = frozenset({"copy", "async_copy", "tma_copy", "copy_cluster", "im2col", 
 
 @dataclass(frozen=True)
 class Reach:
-    """One dimension of an access: elements `first` to `last` of a dimension of `size` elements are touched.
+    """One dimension of an access: from an index between `low` and `high`, `extent` of `size` elements are touched.
 
-    `first` and `last` bound what is touched over all iterations, counted as written (before a negative index
-    wraps); `extent` elements are touched at a time.
+    All are counted as written, before a negative index wraps; `first` and `last` bound what is touched over all
+    iterations.
     """
 
     dimension: int
@@ -51,9 +52,9 @@ class Reach:
         return self.low >= self.size or self.last < -self.size
 
     def sometimes_outside(self) -> bool:
-        if self.high < 0:  # wraps as a whole: -32 of 64 elements in a dimension of 128 is 96 to 159
-            return self.low < -self.size or self.high + self.extent > 0
-        return self.last >= self.size or self.low < -self.size
+        if self.high < 0:  # wraps as a whole: 64 elements from -32 in a dimension of 128 are 96 to 159
+            return self.low < -self.size or self.last >= 0
+        return self.low < 0 or self.last >= self.size
 
 
 def elements(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
@@ -77,10 +78,8 @@ def regions(program: Program, device: Device, source: str | None) -> Iterator[Ha
             continue
         for reach in _reaches(access, buffer):
             if reach.always_outside() or (on_chip(buffer) and _leaves_unguarded(op.name, access, reach)):
-                masked = op.name in COPIES and reach.extent > 1
-                yield _hazard(
-                    "region-out-of-bounds", visit, access, buffer, reach, always=reach.always_outside(), masked=masked
-                )
+                always, masked = reach.always_outside(), buffer.scope == "global"
+                yield _hazard("region-out-of-bounds", visit, access, buffer, reach, always=always, masked=masked)
                 break
 
 

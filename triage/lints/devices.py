@@ -89,6 +89,8 @@ def load_devices(path: Path) -> DeviceTable:
     if data.get("schema") != SCHEMA:
         raise DeviceTableError(f"{path}: schema is {data.get('schema')!r}, expected {SCHEMA!r}")
     tables = data.get("arch", {})
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise DeviceTableError(f"{path}: arch must hold one table an architecture")
     return DeviceTable({arch: _device(path, arch, tables) for arch in tables})
 
 

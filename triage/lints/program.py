@@ -10,7 +10,7 @@ from functools import cached_property
 from triage.model import Access, BufferInfo, KernelRecord, Place, Statement
 
 #: calls after which the rest of a body may not run, as the printed statement shows them
-LEAVES_EARLY = re.compile(r"\b(?:thread_return|loop_break|loop_continue|continue_loop|break_loop|ret)\b")
+LEAVES_EARLY = re.compile(r"\b(?:thread_return|loop_break|break_loop|continue_loop|ret)\(")
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,27 @@ def _walk(statements: tuple[Statement, ...]) -> Iterator[Visit]:
         for child in children:
             yield Visit(order, child, parents, conditional or left_early)
             order += 1
-            inner = conditional or child.kind in ("if", "while")
+            inner = conditional or child.kind in ("if", "while") or _cut_short(child)
             yield from body(child.body, (*parents, child), inner)
             yield from body(child.orelse, (*parents, child), inner)
-            left_early = left_early or child.kind == "return" or LEAVES_EARLY.search(child.text) is not None
+            left_early = left_early or _leaves(child)
 
     yield from body(statements, (), False)
+
+
+def _cut_short(statement: Statement) -> bool:
+    """Whether a loop need not run all its iterations: it has none, or something inside leaves it."""
+    if statement.loop is None:
+        return False
+    extent = statement.loop.extent
+    return (isinstance(extent, int) and extent <= 0) or any(_leaves_inside(child) for child in statement.body)
+
+
+def _leaves_inside(statement: Statement) -> bool:
+    return _leaves(statement) or any(_leaves_inside(child) for child in (*statement.body, *statement.orelse))
+
+
+def _leaves(statement: Statement) -> bool:
+    return statement.kind == "return" or (
+        statement.kind in ("call", "op") and LEAVES_EARLY.search(statement.text) is not None
+    )

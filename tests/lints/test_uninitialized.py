@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from lint_kernels import branch, buffer, call, kernel, kinds, loop, only, op, store, whole
+
+from triage.model import Place
+
+A = buffer("A", (128, 128), "global")
+S = buffer("s", (128, 128), "shared.dyn", line=6)
+C = buffer("acc", (128, 128), "local.fragment", line=7)
+GEMM = op("gemm", whole(S, "read"), whole(S, "read"), whole(C, "readwrite"), line=12)
+FILL_S = op("copy", whole(A, "read"), whole(S, "write"))
+
+
+def test_an_accumulator_nobody_cleared() -> None:
+    record = kernel([A, S, C], loop("pipelined", 4, FILL_S, GEMM))
+    hazard = only(record, "uninitialized-read")
+    assert hazard.at == Place("kernel.py", 12) and hazard.labels[0].line == 7
+    assert (hazard.fields["buffer"], hazard.fields["op"], hazard.fields["mode"]) == ("acc", "gemm", "readwrite")
+    assert hazard.certainty == "certain"
+
+
+def test_cleared_accumulators_in_every_place_they_are_cleared() -> None:
+    clear = op("fill", whole(C, "write"))
+    for body in (
+        (clear, loop("pipelined", 4, FILL_S, GEMM)),
+        (loop("pipelined", 4, FILL_S, branch("k == 0", clear), GEMM),),
+        (loop("serial", 4, FILL_S, GEMM, clear),),  # the first turn is garbage, yet a loop may bring the clear round
+        (FILL_S, op("gemm", whole(S, "read"), whole(S, "read"), whole(C, "write"))),
+    ):
+        assert kinds(kernel([A, S, C], *body)) == []
+
+
+def test_registers_cleared_only_afterwards() -> None:
+    record = kernel([A, S, C], FILL_S, GEMM, op("fill", whole(C, "write")))
+    assert only(record, "uninitialized-read").fields["writers"] == 1
+
+
+def test_shared_memory_may_be_written_by_other_threads_further_down() -> None:
+    consumer = branch("tx < 128", op("copy", whole(S, "read"), whole(C, "write")), divergent=True)
+    producer = branch("tx >= 128", FILL_S, divergent=True)
+    assert kinds(kernel([A, S, C], consumer, producer)) == []
+
+
+def test_copying_out_of_shared_memory_nobody_wrote() -> None:
+    record = kernel([A, S], op("copy", whole(S, "read"), whole(A, "write"), line=14))
+    assert only(record, "uninitialized-read").at == Place("kernel.py", 14)
+
+
+def test_an_element_that_vouches_only_for_itself() -> None:
+    assert kinds(kernel([S], store(whole(S, "write"), whole(S, "read")))) == ["uninitialized-read"]
+
+
+def test_buffers_that_reach_what_cannot_be_seen_into_are_left_alone() -> None:
+    out = op("copy", whole(S, "read"), whole(A, "write"))
+    assert kinds(kernel([A, S], call("T.call_extern('void', 'fill', T.access_ptr(s[0, 0], 'w'))"), out)) == []
+    assert kinds(kernel([A, S], call("T.call_extern('void', 'fill', T.access_ptr(other[0], 'w'))"), out)) == [
+        "uninitialized-read"
+    ]
+
+
+def test_a_read_that_may_never_happen() -> None:
+    assert kinds(kernel([A, S], branch("flag", op("copy", whole(S, "read"), whole(A, "write"))))) == []
