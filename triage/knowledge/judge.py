@@ -20,6 +20,7 @@ from typing import Any
 from triage.conditions import show
 from triage.knowledge import place
 from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
+from triage.knowledge.pattern import specificity
 from triage.knowledge.rule import Rule, RuleSet, default_place
 from triage.model import (
     Category,
@@ -103,7 +104,7 @@ def judge(
             trial = try_rule(rule, record, facts)
             if trial.matched:
                 found.append(finding_of_rule(rule, record, trial, seen))
-        findings += sorted(found, key=lambda f: LADDER.index(f.confidence))
+        findings += sorted(found, key=lambda finding: _order(finding, rules))
         if record.on == "error":
             if any(f.level == "fault" for f in found):
                 explained.add(chain)
@@ -111,6 +112,12 @@ def judge(
                 unexplained.setdefault(chain, record)
     findings += [fallback(record, seen) for chain, record in unexplained.items() if chain not in explained]
     return fold(findings)
+
+
+def _order(finding: Finding, rules: RuleSet) -> tuple[int, int]:
+    """Surest first; of equally sure ones that whose expression demands more."""
+    rule = rules.get(finding.rule or "")
+    return LADDER.index(finding.confidence), -specificity(rule.match.text) if rule and rule.match.text else 0
 
 
 def fold(findings: Sequence[Finding]) -> list[Finding]:
@@ -135,7 +142,7 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
         state=State.LOCALIZED if location and sure else State.CLASSIFIED,
         category=Category(rule.category),
         title=rule.title,
-        summary=fill(rule.claim.says, values),
+        summary=_summary(rule, values),
         rule=rule.code,
         cause=rule.name,
         stage=rule.stage,
@@ -162,6 +169,11 @@ def confidence_of(rule: Rule, record: Record, trial: Trial, tilelang: str | None
     if tilelang and not checked_with(rule, tilelang):
         steps += 1
     return LADDER[min(steps, len(LADDER) - 1)]
+
+
+def _summary(rule: Rule, values: Mapping[str, Any]) -> str:
+    look_at = f"; look at {fill(rule.claim.look_at, values)}" if rule.claim.look_at else ""
+    return fill(rule.claim.says, values) + look_at
 
 
 def checked_with(rule: Rule, tilelang: str) -> bool:
