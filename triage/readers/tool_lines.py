@@ -1,0 +1,39 @@
+"""One-line errors of programs around the script: pip, the interpreter's own start, the shell."""
+
+from __future__ import annotations
+
+import re
+
+from triage.model import ErrorRecord
+from triage.readers.lines import Line, quote
+
+_PATTERNS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
+    ("check", "pip", re.compile(r"ERROR: (?P<message>(?:No matching distribution found|Could not (?:find|install|build|open)|Failed (?:to|building)|Cannot install|ResolutionImpossible|Ignored the following|Package .* requires a different Python|THESE PACKAGES|pip's dependency resolver).*)")),
+    ("check", "pip", re.compile(r"error: (?P<message>(?:subprocess-exited-with-error|metadata-generation-failed|externally-managed-environment|legacy-install-failure).*)")),
+    ("check", "uv", re.compile(r"\s*[×x] (?P<message>No solution found when resolving dependencies.*)")),
+    ("exception", "ModuleNotFoundError", re.compile(r"\S*python[\d.]*(?:\.exe)?: (?P<message>(?:Error while finding module specification for .*|No module named \S+.*))")),
+    ("exception", "FileNotFoundError", re.compile(r"\S*python[\d.]*(?:\.exe)?: (?P<message>can't open file .*)")),
+    ("check", "command not found", re.compile(r"(?:\S+: )?(?:line )?(?:\d+: )?(?P<message>[\w./+-]+: (?:command )?not found)$")),
+    ("check", "dynamic linker", re.compile(r"\S+: (?P<message>(?:error while loading shared libraries: .*|symbol lookup error: .*))")),
+)  # fmt: skip
+_HINTS = (
+    "ERROR: ",
+    "error: ",
+    "No solution",
+    "No module named",
+    "can't open file",
+    "not found",
+    "shared libraries",
+    "symbol lookup",
+    "module specification",
+)
+
+
+def read_tool_line(line: Line, artifact: str | None) -> ErrorRecord | None:
+    if not any(hint in line.view for hint in _HINTS):
+        return None
+    for kind, name, pattern in _PATTERNS:
+        match = pattern.match(line.view)
+        if match is not None:
+            return ErrorRecord(kind=kind, type=name, message=match["message"], quote=quote(line, artifact))
+    return None

@@ -1,0 +1,223 @@
+"""Python tracebacks, with the C++ frames of tvm-ffi in them, and the chains and groups they form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from triage.model import ErrorRecord, Frame, Location
+from triage.readers.blocks import CAUSE, CONTEXT, TRACEBACK, exception_line, starts_block
+from triage.readers.compiler import COMMAND, COMPILER_OUTPUT, compiler_causes
+from triage.readers.frames import User, frame_line, make_frame
+from triage.readers.lines import Line, quote, with_view
+from triage.readers.messages import mentions, spans
+
+#: the marks below the failing expression; CPython drops their indentation where the line ends in a comment
+_MARKERS = re.compile(r"\s*[\^~]+[\s\^~]*$")
+_GROUP_GUTTER = re.compile(r" *[|+] ?")
+_GROUP_ITEM = re.compile(r" *\+(?:-\+)?-{3,} (?:\d+|\.\.\.) -{3,}$| *\+-{3,}$")
+_NESTED = "Exception Group Traceback (most recent call last):"
+_SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
+#: the quotes around the traceback of another process (`multiprocessing.pool.RemoteTraceback`)
+_REMOTE_QUOTES = '"""'
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the lines come from, and who knows the user's files."""
+
+    artifact: str | None
+    user: User
+
+
+def is_traceback_start(view: str) -> bool:
+    if view.startswith(TRACEBACK) or view.lstrip().startswith("+ Exception Group Traceback"):
+        return True
+    parsed = frame_line(view)
+    return parsed is not None
+
+
+def read_chain(lines: Sequence[Line], start: int, source: Source) -> tuple[ErrorRecord | None, int]:
+    """Read the traceback at `start` and those it is chained to; return the last with the others in `causes`.
+
+    None where frames are all there is: a traceback whose end was cut off still counts as an error with an empty type, but
+    a lone frame line without header does not.
+    """
+    record, at = _read_one(lines, start, source)
+    while True:
+        link = _skip_blank(lines, at)
+        if link >= len(lines) or not lines[link].view.startswith((CAUSE, CONTEXT)):
+            return record, at
+        relation = "cause" if lines[link].view.startswith(CAUSE) else "context"
+        after = _skip_blank(lines, link + 1)
+        if after >= len(lines) or not _may_follow_link(lines[after].view):
+            return record, link + 1
+        outer, at = _read_one(lines, after, source)
+        record = _link(outer, record, relation)
+
+
+def _may_follow_link(view: str) -> bool:
+    return is_traceback_start(view) or exception_line(view) is not None
+
+
+def _link(outer: ErrorRecord | None, behind: ErrorRecord | None, relation: str) -> ErrorRecord | None:
+    if outer is None or behind is None:
+        return outer or behind
+    # The compiler's own diagnostics stay nearest: they are part of the message itself.
+    nearer = (*outer.causes, replace(behind, causes=(), relation=relation), *behind.causes)
+    return replace(outer, causes=nearer)
+
+
+def _skip_blank(lines: Sequence[Line], at: int) -> int:
+    while at < len(lines) and not lines[at].view.strip():
+        at += 1
+    return at
+
+
+def _read_one(lines: Sequence[Line], start: int, source: Source) -> tuple[ErrorRecord | None, int]:
+    view = lines[start].view
+    if view.lstrip().startswith("+ Exception Group Traceback"):
+        return _read_group(lines, start, source)
+    if view.startswith(TRACEBACK):
+        return _read_plain(lines, start + 1, source, header=lines[start])
+    if frame_line(view) is not None:
+        return _read_plain(lines, start, source, header=None)
+    return _finish(lines, start, (), source)  # an exception without a traceback of its own
+
+
+def _read_plain(
+    lines: Sequence[Line], start: int, source: Source, header: Line | None
+) -> tuple[ErrorRecord | None, int]:
+    frames: list[Frame] = []
+    at = start
+    last_frame = header
+    while at < len(lines):
+        view = lines[at].view
+        if view and not view[0].isspace() and not _MARKERS.match(view):
+            break
+        parsed = frame_line(view)
+        if parsed is None:
+            if not view.strip() and not _goes_on(lines, at):
+                break
+            at += 1
+            continue
+        text = ""
+        follow = at + 1
+        if follow < len(lines) and lines[follow].view.startswith("    ") and not _MARKERS.match(lines[follow].view):
+            text = lines[follow].view.strip()
+            follow += 1
+        frames.append(make_frame(parsed, text, source.user))
+        last_frame = lines[at]
+        at = follow
+    named = exception_line(lines[at].view) if at < len(lines) else None
+    # `python bad.py` prints a syntax error without header and function; nothing else looks like that.
+    bare = header is None and not any(f.function for f in frames)
+    if named is not None and (not bare or named[0] in _SYNTAX_ERRORS):
+        return _finish(lines, at, tuple(frames), source)
+    if header is None or last_frame is None:
+        return None, max(at, start + 1)
+    cut = ErrorRecord(
+        kind="exception", type="", message="", frames=tuple(frames), quote=quote(last_frame, source.artifact)
+    )
+    return cut, at
+
+
+def _goes_on(lines: Sequence[Line], blank: int) -> bool:
+    """tvm-ffi puts empty lines between the frames of a re-entered Python callback and before the exception line."""
+    after = _skip_blank(lines, blank)
+    if after >= len(lines) or after > blank + 3:
+        return False
+    view = lines[after].view
+    return frame_line(view) is not None or exception_line(view) is not None
+
+
+def _finish(
+    lines: Sequence[Line], at: int, frames: tuple[Frame, ...], source: Source
+) -> tuple[ErrorRecord | None, int]:
+    """Read the exception line at `at` and its message, which may go on over the lines below."""
+    found = exception_line(lines[at].view)
+    if found is None:
+        return None, at + 1
+    kind, first = found
+    end = _message_end(lines, at, first)
+    views = [first, *(line.view for line in lines[at + 1 : end])]
+    while len(views) > 1 and not views[-1].strip():
+        views.pop()
+    message = "\n".join(views)
+    named = spans(views, source.user)
+    if kind in _SYNTAX_ERRORS and frames and not frames[-1].function:
+        bad = frames[-1]
+        named = (Location(bad.file, bad.line, snippet=bad.text or None), *named) if bad.user is not False else named
+    record = ErrorRecord(
+        kind="exception",
+        type=kind,
+        message=message,
+        frames=frames,
+        quote=quote(lines[at], source.artifact),
+        named=named,
+        mentions=() if COMPILER_OUTPUT.search(message) else mentions(message),
+    )
+    body = [with_view(lines[at], first), *lines[at + 1 : end]]
+    causes = compiler_causes(body, source.artifact, source.user)
+    return replace(record, causes=causes), end
+
+
+def _message_end(lines: Sequence[Line], at: int, first: str) -> int:
+    """Index after the last line of the message whose first line is `lines[at]`.
+
+    The message ends at the next thing that is certainly something else. An empty line ends it too, unless it is a
+    compiler's output, which has many: that goes on to the `Command:` line.
+    """
+    blank: int | None = None
+    compiler = first.startswith("Compilation Failed!")
+    stop = at + 1
+    while stop < len(lines):
+        view = lines[stop].view
+        if view.startswith(_REMOTE_QUOTES) or starts_block(view):
+            break
+        if not view.strip() and blank is None:
+            blank = stop
+        if COMPILER_OUTPUT.match(view):
+            compiler = True
+        if compiler and view.startswith(COMMAND):
+            return stop + 1
+        stop += 1
+    return stop if compiler or blank is None else blank
+
+
+def _read_group(lines: Sequence[Line], start: int, source: Source) -> tuple[ErrorRecord | None, int]:
+    """Read an exception group: its own record, with the members (of nested groups too) as causes in order."""
+    end = start + 1
+    while end < len(lines) and (_GROUP_GUTTER.match(lines[end].view) or _is_item_text(lines[end].view)):
+        end += 1
+    chunks: list[list[Line]] = [[]]
+    for line in lines[start + 1 : end]:
+        if _GROUP_ITEM.match(line.view):
+            chunks.append([])
+        else:
+            gutter = _GROUP_GUTTER.match(line.view)
+            chunks[-1].append(with_view(line, line.view[gutter.end() :] if gutter else line.view))
+    own, _ = _read_plain(chunks[0], 0, source, header=lines[start]) if chunks[0] else (None, 0)
+    members: list[ErrorRecord] = []
+    for chunk in chunks[1:]:
+        body = [_without_group_header(line) for line in chunk]
+        first = _skip_blank(body, 0)
+        if first < len(body) and chunk[first].view.startswith(_NESTED) and chunk is not chunks[-1]:
+            continue  # its members are the next chunks
+        if first < len(body) and _may_follow_link(body[first].view):
+            member, _ = read_chain(body, first, source)
+            if member is not None:
+                members.append(replace(member, relation="group"))
+    if own is None:
+        own = ErrorRecord(kind="exception", type="", message="", quote=quote(lines[start], source.artifact))
+    return replace(own, causes=tuple(members)), end
+
+
+def _is_item_text(view: str) -> bool:
+    # The second line of a member's message comes without the gutter (a quirk of CPython): accept one that starts nothing.
+    return bool(view) and not view[0].isspace() and not starts_block(view) and exception_line(view) is None
+
+
+def _without_group_header(line: Line) -> Line:
+    return with_view(line, TRACEBACK) if line.view.startswith(_NESTED) else line
