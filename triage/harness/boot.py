@@ -79,21 +79,29 @@ class Observer:
 
         self.context = context
         self.environment = events.environment()
+        self._loading = 0
 
     def install(self) -> None:
         from . import hooks
 
-        hooks.AfterImport(self.WATCHED, self._before, self._after).install()
+        hooks.AfterImport(self.WATCHED, self._before, self._after, self._done).install()
 
     def _before(self, name: str) -> None:
         from . import events, target
 
-        now = events.environment()
-        changed = {k: now.get(k) for k in now.keys() | self.environment.keys() if now.get(k) != self.environment.get(k)}
-        if changed:
+        before, now = self.environment, events.environment()
+        changed = {k: now.get(k) for k in sorted(now.keys() | before.keys()) if now.get(k) != before.get(k)}
+        if changed and not self._loading:  # what changes while a package loads, the package changed
             self.context.emit("env", set=changed)
         if name == "tilelang":
             target.pin(self.context)
+        self.environment = events.environment()
+        self._loading += 1
+
+    def _done(self) -> None:
+        from . import events
+
+        self._loading -= 1
         self.environment = events.environment()
 
     def _after(self, module: types.ModuleType, seconds: float) -> None:
@@ -240,7 +248,9 @@ def _watch_warnings(context: Any) -> None:
 
     original = warnings.showwarning
 
-    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: str | None = None) -> None:
+    def show(
+        message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: str | None = None
+    ) -> None:
         at = {"file": os.path.abspath(filename), "line": lineno} if context.is_user(filename) else context.user_frame()
         context.warn(f"{category.__name__}: {message}", "python", at)
         original(message, category, filename, lineno, file, line)

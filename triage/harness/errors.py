@@ -170,4 +170,3 @@ def _columns(entry: types.TracebackType, file: str, line: int) -> tuple[int | No
             text = linecache.getline(file, line).encode()
             return tuple(len(text[:n].decode(errors="replace")) + 1 for n in (start, end))  # type: ignore[return-value]
     return None, None
-

@@ -185,7 +185,13 @@ class Context:
         if self._reported.get(id(error)) is error:
             return
         self._reported[id(error)] = error
-        self.emit("error", phase=phase, kernel=kernel, handled=handled, error=errors.record(error, self, phase, kernel, handled))
+        self.emit(
+            "error",
+            phase=phase,
+            kernel=kernel,
+            handled=handled,
+            error=errors.record(error, self, phase, kernel, handled),
+        )
 
     @contextlib.contextmanager
     def guarded(self, doing: str, kernel: str | None = None) -> Iterator[None]:

@@ -11,7 +11,8 @@ from types import ModuleType
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls `before(name)` when a watched top-level package is about to be loaded, `after(module, seconds)` when it is.
+    """Calls `before(name)` when a watched package is about to be loaded, `after(module, seconds)` when it is, and
+    `done()` at the end of either a load that succeeded or one that failed.
 
     The real finders find and the real loader loads; only `exec_module` of the one loader instance is wrapped while
     it runs, so that the module looks as it would without the hook.
@@ -22,10 +23,12 @@ class AfterImport(importlib.abc.MetaPathFinder):
         names: Sequence[str],
         before: Callable[[str], None],
         after: Callable[[ModuleType, float], None],
+        done: Callable[[], None],
     ) -> None:
         self.names = set(names)
         self.before = before
         self.after = after
+        self.done = done
 
     def install(self) -> None:
         sys.meta_path.insert(0, self)
@@ -50,6 +53,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
                 execute(module)
             finally:
                 vars(loader).pop("exec_module", None)
+                self.done()
             self.after(module, time.monotonic() - start)
 
         try:

@@ -155,7 +155,9 @@ class Keeper:
         try:
             self.child = self._spawn()
         except OSError as error:
-            self._finish({"status": "failed", "code": None, "signal": None, "error": f"{type(error).__name__}: {error}"})
+            self._finish(
+                {"status": "failed", "code": None, "signal": None, "error": f"{type(error).__name__}: {error}"}
+            )
             return
         while self.wait_status is None:
             self._pump(TICK)

@@ -13,6 +13,8 @@ VARIABLE = "TILELANG_DEFAULT_TARGET"
 ARCH = re.compile(r"\bsm_\d+[a-z]?\b")
 #: names a target may have that leave the architecture open; on a machine with a GPU it would be asked
 OPEN = ("auto", "cuda")
+#: values of `arch_source` that say the user asked for the architecture
+ARGUMENT = ("argument", "--arch")
 
 
 def prepare(context: Any) -> None:
@@ -23,7 +25,7 @@ def prepare(context: Any) -> None:
         return
     os.environ["TILELANG_DISABLE_CACHE"] = "1"
     os.environ["TILELANG_AUTO_TUNING_DISABLE_CACHE"] = "1"
-    if context.spec.get("arch_source") in ("argument", "--arch"):
+    if context.spec.get("arch_source") in ARGUMENT:
         context.why = f"--arch {context.arch}"
         return
     arch, line = named_by_script(context.spec.get("script"))
@@ -104,3 +106,36 @@ def _choose(context: Any, arch: str, why: str) -> None:
     context.arch = arch
     context.target = {"kind": "cuda", "arch": arch}
     context.why = why
+
+
+def resolve(wanted: Any, context: Any) -> Any:
+    """The target to compile for: the pinned one where the script leaves it open (or the user asked for one)."""
+    if is_open(wanted):
+        return context.target if wanted is not None else None
+    forced = context.spec.get("arch_source") in ARGUMENT
+    return {**(plain(wanted) or {}), **context.target} if forced and is_cuda(wanted) else wanted
+
+
+def is_cuda(wanted: Any) -> bool:
+    config = plain(wanted)
+    return isinstance(config, dict) and config.get("kind") == "cuda" and "cutedsl" not in config.get("keys", ())
+
+
+def plain(wanted: Any) -> Any:
+    """A target as plain JSON: a dict where it has attributes (or is a `Target`), else its name; None for none."""
+    if wanted is None:
+        return None
+    if hasattr(wanted, "export"):
+        wanted = dict(wanted.export())
+    config = as_config(wanted)
+    if config is not None:
+        return {str(k): _plain(v) for k, v in config.items() if k not in ("tag", "host") and v is not None}
+    return {"kind": "cuda"} if wanted == "cuda" else str(wanted)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        return str(value)
+    return [_plain(item) for item in value]

@@ -1,0 +1,283 @@
+"""See every kernel that is compiled: its PrimFunc, what became of each phase, its sources, its errors.
+
+tilelang compiles through `tilelang.jit.cached`; `tilelang.lower` and `JITKernel` meet it in
+`lower_to_host_device_ir`. Both are wrapped where they are looked up, never changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import shutil
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import places, record, target
+
+LINE_DIRECTIVES = "tl.emit_line_directives"
+
+
+def install(tilelang: types.ModuleType, context: Any) -> None:
+    """Attach to an imported tilelang. Raises if this tilelang has none of the functions looked for."""
+    capture = Capture(context)
+    context.capture = capture
+    jit = sys.modules["tilelang.jit"]
+    replace_everywhere(jit.cached, functools.wraps(jit.cached)(capture.cached(jit.cached)))
+    engine = sys.modules["tilelang.engine.lower"]
+    for name, phase in (
+        ("lower_to_host_device_ir", "lower"),
+        ("device_codegen", "codegen"),
+        ("device_codegen_without_compile", "codegen"),
+    ):
+        original = getattr(engine, name)
+        replace_everywhere(original, functools.wraps(original)(capture.phase(original, phase)))
+    nvcc = sys.modules.get("tilelang.contrib.nvcc")
+    if nvcc is not None:
+        nvcc.compile_cuda = functools.wraps(nvcc.compile_cuda)(capture.device(nvcc.compile_cuda))
+    if context.mode == "virtual":
+        _pin_detection(context)
+
+
+def replace_everywhere(old: Any, new: Any) -> int:
+    """Put `new` for `old` in every module of tilelang that holds it under some name; returns how many did."""
+    count = 0
+    for name, module in list(sys.modules.items()):
+        if module is not None and name.partition(".")[0] == "tilelang":
+            for key, value in list(vars(module).items()):
+                if value is old:
+                    setattr(module, key, new)
+                    count += 1
+    return count
+
+
+def _pin_detection(context: Any) -> None:
+    """Where tilelang asks the GPU for its architecture ("auto", "cuda"), the virtual device answers."""
+    cuda = sys.modules.get("tilelang.cuda.target")
+    if cuda is not None and hasattr(cuda, "_detect_torch_cuda_arch"):
+        cuda._detect_torch_cuda_arch = lambda: context.arch
+
+
+class Kernel:
+    """One compile: its identity in the events, and the phase it is in."""
+
+    def __init__(self, id: str, func: Any) -> None:
+        self.id = id
+        self.func = func
+        self.phase = "lower"
+        self.source: str | None = None
+
+
+class Capture:
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self._numbers = itertools.count(1)
+        self._local = threading.local()
+        #: PrimFuncs that were compiled, kept alive so that identity stays meaningful
+        self.seen: list[Any] = []
+
+    @property
+    def current(self) -> Kernel | None:
+        """The kernel this thread is compiling."""
+        return getattr(self._local, "kernel", None)
+
+    # -- wrappers -------------------------------------------------------------------------------------
+
+    def cached(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def cached(func: Any = None, out_idx: Any = None, *args: Any, **options: Any) -> Any:
+            requested = options.get("target")
+            if self.context.mode == "virtual":
+                options = self._virtual_options(options)
+            kernel = self.announce(func, out_idx, requested, options)
+            with self._compiling(kernel):
+                real = original(func, out_idx, *args, **options)
+            return self._hand_out(real, func, out_idx, kernel)
+
+        return cached
+
+    def phase(self, original: Callable[..., Any], phase: str) -> Callable[..., Any]:
+        def run(subject: Any, backend: Any, *args: Any, **options: Any) -> Any:
+            if self.current is not None:
+                return self._timed(phase, lambda: original(subject, backend, *args, **options))
+            kernel = self.announce(_prim_func(subject), None, None, {"target": getattr(backend, "target", None)})
+            with self._compiling(kernel):
+                return self._timed(phase, lambda: original(subject, backend, *args, **options))
+
+        return run
+
+    def device(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_cuda(code: Any, *args: Any, **options: Any) -> Any:
+            kernel = self.current
+            if kernel is None:
+                return original(code, *args, **options)
+            with self.context.guarded("keep the generated source", kernel.id):
+                kernel.source = self.context.blob(str(code))
+            skipped = self._why_no_device_compile()
+            if skipped is not None:
+                self.context.emit("compile.begin", kernel=kernel.id, phase="device")
+                self.context.emit(
+                    "compile.end",
+                    kernel=kernel.id,
+                    phase="device",
+                    ok=None,
+                    seconds=0.0,
+                    source=kernel.source,
+                    skipped=skipped,
+                )
+                return bytearray(b"not compiled")  # loaded only by a launch, which the virtual device replaces
+            return self._timed("device", lambda: original(code, *args, **options))
+
+        return compile_cuda
+
+    # -- one compile ----------------------------------------------------------------------------------
+
+    def announce(
+        self, func: Any, out_idx: Any, requested: Any, options: dict[str, Any], compiled: bool = True
+    ) -> Kernel:
+        """Write the `kernel` event; a failure to describe the kernel leaves fields out, never stops the script."""
+        kernel = Kernel(f"k{next(self._numbers)}", func)
+        self.seen.append(func)
+        fields: dict[str, Any] = {"primfunc": None, "record": None, "defined_at": None}
+        with self.context.guarded("serialize the PrimFunc", kernel.id):
+            fields["primfunc"] = {"blob": self.context.blob(sys.modules["tvm"].ir.save_json(func))}
+        with self.context.guarded("find the definition", kernel.id):
+            fields["defined_at"] = places.definition(func)
+        resolved = options.get("target")
+        if resolved is None:
+            resolved = os.environ.get(target.VARIABLE)
+        if requested is None and compiled:
+            requested = self.context.requested_default
+        plain = {
+            "target": target.plain(resolved),
+            "pass_configs": {str(getattr(k, "value", k)): v for k, v in (options.get("pass_configs") or {}).items()},
+            "out_idx": _indices(out_idx),
+        }
+        with self.context.guarded("record the kernel", kernel.id):
+            fields["record"] = {"blob": self.context.blob(record.dump(func, **plain))}
+        self.context.emit(
+            "kernel",
+            id=kernel.id,
+            name=name_of(func),
+            requested_target=target.plain(requested),
+            backend=options.get("execution_backend"),
+            called_at=self.context.user_frame(),
+            compiled=compiled,
+            **plain,
+            **fields,
+        )
+        return kernel
+
+    @contextlib.contextmanager
+    def _compiling(self, kernel: Kernel) -> Iterator[None]:
+        outer, self._local.kernel = self.current, kernel
+        try:
+            yield
+        except Exception as error:
+            self.context.report_error(error, kernel.phase, kernel.id, handled=True)
+            raise
+        finally:
+            self._local.kernel = outer
+
+    def _timed(self, phase: str, work: Callable[[], Any]) -> Any:
+        kernel = self.current
+        assert kernel is not None
+        outer, kernel.phase = kernel.phase, phase
+        self.context.emit("compile.begin", kernel=kernel.id, phase=phase)
+        start = time.monotonic()
+        ended: dict[str, Any] = {"ok": False}
+        try:
+            result = work()
+            ended["ok"] = True
+            with self.context.guarded(f"describe the result of {phase}", kernel.id):
+                ended |= self._result(phase, result, kernel)
+        finally:
+            seconds = round(time.monotonic() - start, 4)
+            ended = {"source": kernel.source, "skipped": None} | ended
+            self.context.emit("compile.end", kernel=kernel.id, phase=phase, seconds=seconds, **ended)
+        kernel.phase = outer if phase == "device" else "load" if phase == "codegen" else phase
+        return result
+
+    def _result(self, phase: str, result: Any, kernel: Kernel) -> dict[str, Any]:
+        if phase == "lower":
+            return record.lowered(result[1])
+        if phase == "codegen" and kernel.source is None:
+            kernel.source = self.context.blob(str(result.inspect_source()))
+            return {"source": kernel.source}
+        return {}
+
+    # -- the virtual device ---------------------------------------------------------------------------
+
+    def _virtual_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Options under which the kernel compiles for the pinned device, with line directives in its source."""
+        options = dict(options)
+        asked = options.get("target")
+        wanted = os.environ.get(target.VARIABLE) if asked is None else asked
+        options["target"] = target.resolve(wanted, self.context)
+        if options["target"] is None:
+            del options["target"]
+        options["pass_configs"] = {**(options.get("pass_configs") or {}), LINE_DIRECTIVES: True}
+        if options.get("execution_backend") == "cython" and target.is_cuda(options.get("target")):
+            options["execution_backend"] = "tvm_ffi"  # linking a CUDA library needs the driver
+            self.context.virtual("execution_backend cython built as tvm_ffi")
+        return options
+
+    def _hand_out(self, real: Any, func: Any, out_idx: Any, kernel: Kernel) -> Any:
+        from . import boot
+
+        virtual = boot.virtual_device() if self.context.mode == "virtual" else None
+        if hasattr(virtual, "wrap_kernel"):
+            return virtual.wrap_kernel(real, func, out_idx, self.context, kernel.id)
+        return real
+
+    def _why_no_device_compile(self) -> str | None:
+        if self.context.mode != "virtual":
+            return None
+        if self.context.spec.get("compile") is False:
+            return "not asked for"
+        return None if nvcc_found() else "nvcc not found"
+
+
+def nvcc_found() -> bool:
+    """Whether the nvcc that tilelang would call exists."""
+    with contextlib.suppress(Exception):  # tilelang raises where it finds no CUDA at all
+        path = sys.modules["tilelang.contrib.nvcc"].get_nvcc_compiler()
+        return shutil.which(path) is not None
+    return False
+
+
+def name_of(func: Any) -> str | None:
+    """The kernel's global symbol."""
+    attrs = getattr(func, "attrs", None)
+    symbol = attrs.get("global_symbol") if attrs else None
+    return str(symbol) if symbol is not None else None
+
+
+def _prim_func(subject: Any) -> Any:
+    """The PrimFunc of a module with one function; anything else unchanged."""
+    functions = list(getattr(subject, "functions", {}).values()) if hasattr(subject, "functions") else []
+    return functions[0] if len(functions) == 1 else subject
+
+
+def _indices(out_idx: Any) -> list[int]:
+    if out_idx is None:
+        return []
+    return [int(i) for i in out_idx] if isinstance(out_idx, (list, tuple)) else [int(out_idx)]
+
+
+def after_script(namespace: dict[str, Any], context: Any) -> None:
+    """Evaluate the expression of `spec["call"]` in the script's namespace, then capture what was never compiled."""
+    if context.spec.get("call"):
+        eval(compile(context.spec["call"], "<--call>", "eval"), namespace)
+    capture = getattr(context, "capture", None)
+    if capture is None:
+        return
+    kind = sys.modules["tvm"].tirx.PrimFunc
+    for value in list(namespace.values()):
+        if isinstance(value, kind) and not any(value is func for func in capture.seen):
+            with context.guarded("capture a PrimFunc of the script"):
+                capture.announce(value, None, None, {}, compiled=False)

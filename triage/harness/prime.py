@@ -1,0 +1,33 @@
+"""Two small kernels that the template lowers before it serves: one good, one that a pass refuses.
+
+The first lowering of a process loads and builds what all later ones share, and so does the first error. A worker
+forked after both needs a third of the time.
+"""
+
+import tilelang.language as T
+
+
+def gemm(rows: int):  # noqa: ANN201 - a PrimFunc, whose class is imported nowhere in the harness
+    """A matrix product of one block of `rows` × 64; 100 rows have no warp partition."""
+
+    @T.prim_func
+    def prime(
+        A: T.Tensor((rows, 32), "float16"),
+        B: T.Tensor((32, 64), "float16"),
+        C: T.Tensor((rows, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128) as _:
+            a = T.alloc_shared((rows, 32), "float16")
+            b = T.alloc_shared((32, 64), "float16")
+            c = T.alloc_fragment((rows, 64), "float32")
+            T.clear(c)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c)
+            T.copy(c, C)
+
+    return prime
+
+
+GOOD_ROWS = 64
+BAD_ROWS = 100

@@ -1,0 +1,126 @@
+"""One lowering experiment: load a PrimFunc, change it, take it as far as asked, and say what happened.
+
+Runs in a fork of the template (`serve.py`), which has tilelang imported. `perform` returns the result as plain JSON
+and raises nothing that the subject's program may cause.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import time
+from typing import Any
+
+from . import errors, tir
+
+Result = dict[str, Any]
+OPERATIONS = ("units", "lower", "codegen", "device")
+#: passes that are Python functions of tilelang all go by this name
+ANONYMOUS = "pass_fn"
+
+
+def perform(request: dict[str, Any], files: Any) -> Result:
+    """`request` as in `serve.py`; `files` is the `UserFiles` that tells whose a file is."""
+    start = time.monotonic()
+    result: Result = {"id": request["id"], "status": "succeeded", "error": None, "pass": None, "facts": {}}
+    try:
+        func = _load(request)
+        if request["op"] == "units":
+            result["facts"]["units"] = tir.Reader(func, files.is_user).read()
+            result["facts"]["name"] = (
+                str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else None
+            )
+        else:
+            func = tir.apply(func, request.get("changes", []))
+    except Exception as error:  # noqa: BLE001 - whatever the IR library raises: the experiment could not be made
+        return result | {
+            "status": "infra_error",
+            "why": f"{type(error).__name__}: {error}",
+            "seconds": time.monotonic() - start,
+        }
+    if request["op"] != "units":
+        result |= compile(func, request, files)
+    return result | {"seconds": round(time.monotonic() - start, 4)}
+
+
+def _load(request: dict[str, Any]) -> Any:
+    from tilelang import tvm
+
+    with open(request["primfunc"], encoding="utf-8") as file:
+        text = file.read()
+    return tvm.ir.load_json(tir.edit_json(text, request.get("changes", [])))
+
+
+def compile(func: Any, request: dict[str, Any], files: Any) -> Result:
+    """Take a PrimFunc through the lowering, the code generation or the device compiler, as `op` says."""
+    from tilelang import tvm
+
+    stack: list[str] = []
+    where = {"phase": "lower"}
+    try:
+        context = _backend(request)
+        with tvm.transform.PassContext(
+            opt_level=3, config=request.get("pass_configs") or {}, instruments=[_instrument(stack)]
+        ):
+            with context.target:
+                _lower(func, context, request["op"], where)
+    except Exception as error:  # noqa: BLE001 - the fault under examination
+        record = errors.record(error, files, where["phase"], None, False)
+        if record["frames"][-1]["file"] == __file__:
+            return {"status": "infra_error", "why": f"{record['type']}: {record['message']}"}
+        name = _pass_name(stack, record["frames"])
+        return {"status": "failed", "error": record | {"pass_name": name}, "pass": name}
+    return {"status": "succeeded"}
+
+
+def _lower(func: Any, context: Any, op: str, where: dict[str, str]) -> None:
+    lower = importlib.import_module("tilelang.engine.lower")  # `tilelang.engine.lower` is also a function of that name
+    host, device, *_ = lower.lower_to_host_device_ir(func, context)
+    if op == "lower":
+        return
+    where["phase"] = "codegen" if op == "codegen" else "device"
+    (lower.device_codegen if op == "device" else lower.device_codegen_without_compile)(device, context)
+    if context.execution_backend == "tvm_ffi":  # as the JIT does: this backend generates its host code here
+        where["phase"] = "codegen"
+        lower.host_codegen(host, context)
+
+
+def _backend(request: dict[str, Any]) -> Any:
+    """The backend context that the JIT would make; `target` is what the script gave, None for the default."""
+    from tilelang.backend.module import create_backend_context
+
+    target = request.get("target")
+    if target is None:
+        target = os.environ.get("TILELANG_DEFAULT_TARGET") or "auto"
+    if isinstance(target, str) and target.lstrip().startswith("{"):
+        target = json.loads(target)
+    return create_backend_context(target, None, request.get("backend") or "auto")
+
+
+def _instrument(stack: list[str]) -> Any:
+    """Keeps the names of the passes under way in `stack`: one that raises is never taken off."""
+    from tvm.ir.instrument import pass_instrument
+
+    @pass_instrument
+    class Watch:
+        def run_before_pass(self, module: Any, info: Any) -> None:
+            stack.append(str(info.name))
+
+        def run_after_pass(self, module: Any, info: Any) -> None:
+            if stack:
+                stack.pop()
+
+    return Watch()
+
+
+def _pass_name(stack: list[str], frames: list[dict[str, Any]]) -> str | None:
+    """The pass that raised. One written in Python is named by its file, because its registered name says nothing."""
+    if not stack:
+        return None
+    if stack[0] != ANONYMOUS:
+        return stack[0]
+    for frame in frames:
+        if frame["function"] == ANONYMOUS:
+            return os.path.splitext(os.path.basename(frame["file"]))[0]
+    return stack[0]
