@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from triage.conditions import show
-from triage.knowledge import place
+from triage.knowledge.locate import ReadSource, labels_of, locate, no_source, user_frame
 from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
 from triage.knowledge.pattern import specificity
 from triage.knowledge.rule import Rule, RuleSet, default_place
@@ -28,10 +28,6 @@ from triage.model import (
     ErrorRecord,
     Finding,
     Fix,
-    FoundBy,
-    Frame,
-    Label,
-    Location,
     Owner,
     Quote,
     State,
@@ -62,14 +58,6 @@ CATEGORY_OF_STAGE = {
     ),
 }
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.]*)\}")
-
-ReadSource = Callable[[str], "str | None"]
-
-
-def no_source(file: str) -> str | None:
-    """The `read_source` of a caller that has no files: nothing is known of `file`."""
-    del file
-    return None
 
 
 @dataclass(frozen=True)
@@ -147,7 +135,7 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
         cause=rule.name,
         stage=rule.stage,
         location=location,
-        labels=_labels(record, location),
+        labels=labels_of(record, location),
         quote=_quote(record),
         owner=Owner(rule.owner),
         confidence=confidence,
@@ -193,71 +181,17 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
 def signature(cause: str, stage: str | None, error: ErrorRecord | None) -> str:
     """16 hex digits that group failures of one cause: no operands, no lines, so stable over sizes and versions."""
     frame = raising_frame(error) if error else None
-    function = re.split(r"[(<]", frame.function)[0].split()[-1:] if frame and not frame.user else []
-    parts = (cause, stage or "", error.type if error else "", *function)
+    function = bare_function(frame.function) if frame and not frame.user else ""
+    parts = (cause, stage or "", error.type if error else "", function)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def user_frame(record: Record) -> Frame | None:
-    """The deepest frame known to be in a user's file: of the error itself, else of the error it was the cause of.
-
-    The traceback of a cause starts where it was caught, so it may lie below all of the user's frames.
-    """
-    for error in (record.error, record.outer):
-        for frame in reversed(error.frames if error else ()):
-            if frame.user:
-                return frame
-    return None
-
-
-def locate(wanted: str, argument: str | None, record: Record, read_source: ReadSource) -> Location | None:
-    """The place a rule asks for, or None if it is not known. `wanted` is one of `rule.PLACES`."""
-    if wanted == "none":
-        return None
-    if record.error is None:
-        return _with_snippet(record.at, read_source) if record.at else None
-    named = record.error.named
-    frame = user_frame(record)
-    if wanted == "named" or (wanted == "frame" and frame is None):
-        return _with_snippet(named[0], read_source) if named else None
-    if frame is None:
-        return None
-    if wanted == "frame":
-        return _at_frame(frame, read_source)
-    source = read_source(frame.file)
-    spot = _spot(wanted, argument, frame, source) if source is not None else None
-    if spot is None or source is None:
-        return None
-    function = spot.function or frame.function
-    return Location(frame.file, spot.line, spot.column, _line(source, spot.line), function, FoundBy.FRAME)
-
-
-def _spot(wanted: str, argument: str | None, frame: Frame, source: str) -> place.Spot | None:
-    match wanted:
-        case "argument":
-            return place.find_argument(source, frame.line, argument or "")
-        case "decorator":
-            return place.find_decorator(source, frame.line)
-        case "launch":
-            return place.find_launch(source, frame.line)
-    return place.find_call(source, frame.line)
-
-
-def _at_frame(frame: Frame, read_source: ReadSource) -> Location:
-    found = Location(frame.file, frame.line, frame.column, frame.text or None, frame.function or None, FoundBy.FRAME)
-    return _with_snippet(found, read_source)
-
-
-def _with_snippet(location: Location, read_source: ReadSource) -> Location:
-    if location.snippet:
-        return location
-    source = read_source(location.file)
-    return replace(location, snippet=_line(source, location.line)) if source else location
-
-
-def _line(source: str, number: int) -> str | None:
-    lines = source.splitlines()
-    return lines[number - 1].strip() if 0 < number <= len(lines) else None
+def bare_function(function: str) -> str:
+    """A C++ signature or a Python name without types, template arguments and parameters."""
+    name = re.sub(r"\(.*", "", function.replace("{anonymous}", ""))
+    while (shorter := re.sub(r"<[^<>]*>", "", name)) != name:
+        name = shorter
+    return name.split()[-1] if name.split() else ""
 
 
 def fallback(record: Record, seen: Observability) -> Finding:
@@ -286,27 +220,11 @@ def fallback(record: Record, seen: Observability) -> Finding:
         summary=show(error.message) or "the error has no message",
         stage=stage,
         location=location,
-        labels=_labels(record, location),
+        labels=labels_of(record, location),
         quote=_quote(record),
         signature=signature("", stage, error),
         about=record.about,
     )
-
-
-def _labels(record: Record, location: Location | None) -> tuple[Label, ...]:
-    """The record's own labels, the lines its text names, and the user's deepest frame, but for the location itself."""
-    labels = list(record.labels)
-    if record.error:
-        labels += [Label(named.file, named.line, "the error text names this line") for named in record.error.named]
-    if frame := user_frame(record):
-        labels.append(Label(frame.file, frame.line, "the call that failed starts here"))
-    taken = {(location.file, location.line)} if location else set()
-    kept = []
-    for label in labels:
-        if (label.file, label.line) not in taken:
-            taken.add((label.file, label.line))
-            kept.append(label)
-    return tuple(kept)
 
 
 def _quote(record: Record) -> Quote | None:

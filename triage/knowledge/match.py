@@ -37,6 +37,8 @@ SEARCH_TIMEOUT = 2.0
 TEXT_LIMIT = 200_000
 #: `raised_in` entry for errors that Python raises in the user's own line.
 USER = "user"
+#: C++ functions that throw what somebody else found.
+CARRIER = regex.compile(r"tvm::runtime::detail::LogFatal|tvm::ffi::details::ErrorBuilder|TVMFFI")
 NOWHERE = ("", "<unknown>", "<string>", "<frozen>", "<stdin>")
 
 
@@ -94,29 +96,22 @@ def record_of_error(error: ErrorRecord, stage: str | None = None) -> Record:
     return Record("error", _present(fields), text_of_error(error), error=error, about=about)
 
 
-def records_of_error(error: ErrorRecord, stage: str | None = None) -> list[Record]:
-    """The error and all errors behind it as one chain: the decisive one first, then outermost to innermost.
+def records_of_error(error: ErrorRecord, stage: str | None = None, decides: ErrorRecord | None = None) -> list[Record]:
+    """The error and all errors behind it as one chain: the one that decides first, then from the outermost inwards.
 
-    A cause that was merely being handled when this error came (`relation == "context"`) is not certain to matter.
+    `decides` is the record of the chain that says why (`error` itself if not given), `stage` that of the decisive one.
+    What was merely being handled when an error came (`relation == "context"`) is not certain to matter, unless it decides.
     """
-    first = decisive(error)
+    first = decides or error
     about = f"kernel:{error.kernel}" if error.kernel else "run"
     found: list[Record] = []
     waiting: list[tuple[ErrorRecord, bool]] = [(error, True)]
     while waiting:
         one, certain = waiting.pop(0)
-        record = record_of_error(one, stage if one is error else None)
-        found.append(replace(record, about=about, outer=error, certain=certain))
+        record = record_of_error(one, stage if one is first else None)
+        found.append(replace(record, about=about, outer=error, certain=certain or one is first))
         waiting += [(cause, certain and cause.relation != "context") for cause in one.causes]
     return sorted(found, key=lambda record: record.error is not first)
-
-
-def decisive(error: ErrorRecord) -> ErrorRecord:
-    """The error of a chain that says why: down through `raise … from` and through messages that hold another."""
-    for cause in error.causes:
-        if cause.relation in ("cause", "inner"):
-            return decisive(cause)
-    return error
 
 
 def text_of_error(error: ErrorRecord) -> str:
@@ -131,12 +126,13 @@ def record_of_warning(warning: WarningRecord) -> Record:
 
 
 def record_of_hazard(hazard: Mapping[str, Any], about: str = "run") -> Record:
-    """What a lint found, as JSON: `{"kind", "about", "at": Place, "labels", "fields": {…}, "certainty"}`.
+    """What a lint found, as JSON: `{"kind", "about", "at": Place, "labels", "certainty", "fields": {…}}`.
 
-    `fields` become `hazard.<name>` beside `hazard.kind` and `hazard.about`. Raises `TypeError` or `ValueError` for data
-    of another shape.
+    `fields`, and any further key, become `hazard.<name>` beside `hazard.kind` and `hazard.about`. Raises `KeyError`,
+    `TypeError` or `ValueError` for data of another shape.
     """
-    values = {"kind": hazard["kind"], "about": hazard.get("about"), **hazard.get("fields", {})}
+    further = {name: value for name, value in hazard.items() if name not in ("at", "labels", "certainty", "fields")}
+    values = {"kind": hazard["kind"], **further, **hazard.get("fields", {})}
     place = from_json(Place, hazard["at"]) if hazard.get("at") else None
     return Record(
         "hazard",
@@ -224,7 +220,8 @@ def typed(text: str) -> int | float | str:
 
 
 def raising_frame(error: ErrorRecord) -> Frame | None:
-    return error.frames[-1] if error.frames else None
+    """The innermost frame, but for those in which C++ only turns a failed check into an error."""
+    return next((frame for frame in reversed(error.frames) if not CARRIER.match(frame.function)), None)
 
 
 def user_raised(error: ErrorRecord) -> bool:

@@ -91,6 +91,15 @@ def find_launch(source: str, line: int) -> Spot | None:
     return None
 
 
+def spans(source: str, function: str, line: int) -> bool | None:
+    """Whether a function of this name, decorators included, covers `line`; None if the source has no such function."""
+    tree = parse_source(source)
+    if tree is None:
+        return None
+    named = any(isinstance(node, Function) and node.name == function for node in ast.walk(tree))
+    return any(f.name == function for f in _functions_at(tree, line)) if named else None
+
+
 def _spot(node: ast.expr | ast.keyword, tree: ast.AST | None, line: int) -> Spot:
     around = next(_functions_at(tree, node.lineno), None) if isinstance(tree, ast.Module) else None
     return Spot(node.lineno, node.col_offset + 1, around.name if around else None)

@@ -1,0 +1,113 @@
+"""Where a finding points: the frame, argument, decorator or launch of the user's source that a rule asks for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from triage.knowledge import place
+from triage.knowledge.match import Record
+from triage.model import FoundBy, Frame, Label, Location
+
+ReadSource = Callable[[str], "str | None"]
+
+
+def no_source(file: str) -> str | None:
+    """The `read_source` of a caller that has no files: nothing is known of `file`."""
+    del file
+    return None
+
+
+def user_frame(record: Record) -> Frame | None:
+    """The deepest frame known to be in a user's file: of the error itself, else of the error it was the cause of.
+
+    The traceback of a cause starts where it was caught, so it may lie below all of the user's frames.
+    """
+    for error in (record.error, record.outer):
+        for frame in reversed(error.frames if error else ()):
+            if frame.user:
+                return frame
+    return None
+
+
+def locate(wanted: str, argument: str | None, record: Record, read_source: ReadSource) -> Location | None:
+    """The place a rule asks for, or None if it is not known. `wanted` is one of `rule.PLACES`."""
+    if wanted == "none":
+        return None
+    if record.error is None:
+        return _with_snippet(record.at, read_source) if record.at else None
+    named = record.error.named
+    frame = user_frame(record)
+    if wanted == "named" or (wanted == "frame" and frame is None):
+        return _with_snippet(named[0], read_source) if named else None
+    if frame is None:
+        return None
+    source = read_source(frame.file)
+    if not credible(frame, record, source):
+        return None
+    if wanted == "frame":
+        return _at_frame(frame, read_source)
+    spot = _spot(wanted, argument, frame, source) if source is not None else None
+    if spot is None or source is None:
+        return None
+    function = spot.function or frame.function
+    return Location(frame.file, spot.line, spot.column, _line(source, spot.line), function, FoundBy.FRAME)
+
+
+def credible(frame: Frame, record: Record, source: str | None) -> bool:
+    """Whether the frame's line can be in its function.
+
+    Tilelang builds a kernel by running a rewritten copy of its function, and some statements of the copy (the header of
+    a `for`) carry a line of the copy and not of the user's file.
+    """
+    if source is not None:
+        inside = place.spans(source, frame.function, frame.line)
+        if inside is not None:
+            return inside
+    frames = record.error.frames if record.error else ()
+    decorated = [f for f in frames if f.file == frame.file and f.user and f.text.lstrip().startswith("@")]
+    return frame.function == "<module>" or all(f.line <= frame.line for f in decorated)
+
+
+def _spot(wanted: str, argument: str | None, frame: Frame, source: str) -> place.Spot | None:
+    match wanted:
+        case "argument":
+            return place.find_argument(source, frame.line, argument or "")
+        case "decorator":
+            return place.find_decorator(source, frame.line)
+        case "launch":
+            return place.find_launch(source, frame.line)
+    return place.find_call(source, frame.line)
+
+
+def _at_frame(frame: Frame, read_source: ReadSource) -> Location:
+    found = Location(frame.file, frame.line, frame.column, frame.text or None, frame.function or None, FoundBy.FRAME)
+    return _with_snippet(found, read_source)
+
+
+def _with_snippet(location: Location, read_source: ReadSource) -> Location:
+    if location.snippet:
+        return location
+    source = read_source(location.file)
+    return replace(location, snippet=_line(source, location.line)) if source else location
+
+
+def _line(source: str, number: int) -> str | None:
+    lines = source.splitlines()
+    return lines[number - 1].strip() if 0 < number <= len(lines) else None
+
+
+def labels_of(record: Record, location: Location | None) -> tuple[Label, ...]:
+    """The record's own labels, the lines its text names, and the user's deepest frame, but for the location itself."""
+    labels = list(record.labels)
+    if record.error:
+        labels += [Label(named.file, named.line, "the error text names this line") for named in record.error.named]
+    if frame := user_frame(record):
+        labels.append(Label(frame.file, frame.line, "the call that failed starts here"))
+    taken = {(location.file, location.line)} if location else set()
+    kept = []
+    for label in labels:
+        if (label.file, label.line) not in taken:
+            taken.add((label.file, label.line))
+            kept.append(label)
+    return tuple(kept)
