@@ -57,7 +57,7 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     },
 }
 
-CAPABILITIES = ("execute", "tilelang", "cxx", "nvcc", "cuda", "ncu", "compute-sanitizer")
+CAPABILITIES = ("execute", "torch", "tilelang", "cxx", "nvcc", "cuda", "ncu", "compute-sanitizer")
 
 
 class ImportStatus(StrEnum):
@@ -124,6 +124,9 @@ class Machine:
     torch_cuda: str | None = None
     torch_hip: str | None = None
     torch_sees_gpu: bool | None = None
+    #: the file and the version of the tilelang that was imported, which need not be the installed one
+    tilelang_file: str | None = None
+    tilelang_version: str | None = None
     programs: Mapping[str, Program] = field(default_factory=dict)
     cuda_home: str | None = None
     driver: str | None = None
@@ -220,6 +223,8 @@ def machine(python: str, lines: Iterable[str], ended: Exit, stderr: str = "") ->
         torch_cuda=build.get("cuda"),
         torch_hip=build.get("hip"),
         torch_sees_gpu=data("use torch", {}).get("cuda_available"),
+        tilelang_file=data("import tilelang", {}).get("file"),
+        tilelang_version=data("import tilelang", {}).get("version"),
         programs=programs,
         cuda_home=data("cuda home", None),
         driver=driver.get("version") or programs["nvidia-smi"].version,
@@ -275,6 +280,7 @@ def capabilities(found: Machine) -> frozenset[str]:
     """What the walk can rely on here, out of `CAPABILITIES`."""
     able = {
         "execute": found.failure is None,
+        "torch": found.torch.status == ImportStatus.OK,
         "tilelang": found.tilelang.status == ImportStatus.OK,
         "cxx": found.program("cxx").works,
         "nvcc": found.program("nvcc").works and found.program("cxx").works,
