@@ -189,6 +189,8 @@ class ErrorRecord:
     origin: str = "text"  # event | text
     #: the subject went on after it (caught, or printed only)
     handled: bool = False
+    #: it was caught, and the same kernel was built later: a configuration that was tried, not a fault
+    recovered: bool = False
     #: lines of the user's file that the error text itself names: `--> file:line:col`, nvcc `file(line)`
     named: tuple[Location, ...] = ()
     #: names of buffers and variables that the text mentions
@@ -345,6 +347,8 @@ class BufferInfo:
     at: Place | None = None
     #: name is unique within the kernel; the name the author wrote, if the builder had to rename
     source_name: str | None = None
+    #: the buffer whose memory this one looks at in another shape or type (`T.reshape`, `T.view`)
+    alias_of: str | None = None
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,8 @@ class Recorder:
         self._range = tvm.ir.Range
         self.buffers: list[dict[str, Any]] = []
         self._names: dict[Any, str] = {}
+        #: pointer -> the buffer that was met first with it
+        self._memory: dict[Any, str] = {}
         self.launch: dict[str, Any] = {"grid": [], "threads": [], "cluster": [], "at": None}
         self.annotations: list[dict[str, Any]] = []
         #: variables that differ between the threads of a block
@@ -103,10 +105,10 @@ class Recorder:
         while name in self._names.values():
             name, number = f"{source}_{number}", number + 1
         self._names[buffer] = name
-        dtype = sys.modules["tvm"].DataType(str(buffer.dtype))
-        bits = int(dtype.bits) * int(dtype.lanes)
+        bits = _bits(str(buffer.dtype))
         shape = [self.size(s) for s in buffer.shape]
-        whole = math.prod(shape) if all(isinstance(s, int) for s in shape) else None
+        whole = math.prod(shape) if bits and all(isinstance(s, int) for s in shape) else None
+        owner = self._memory.setdefault(buffer.data, name)
         self.buffers.append(
             {
                 "name": name,
@@ -118,6 +120,7 @@ class Recorder:
                 "param": param,
                 "at": places.of_buffer(buffer),
                 "source_name": source if name != source else None,
+                "alias_of": owner if owner != name else None,
             }
         )
         return name
@@ -423,6 +426,14 @@ class Recorder:
 def _statement(id: str, at: Any) -> dict[str, Any]:
     empty = {"loop": None, "op": None, "condition": None, "divergent": None}
     return {"id": id, "kind": "", "at": at, "text": "", **empty, "accesses": [], "body": [], "orelse": [], "via": []}
+
+
+def _bits(dtype: str) -> int:
+    """Bits of one element, 0 where tvm does not know: it takes every custom type but `tfloat32` for 32 bits."""
+    if dtype.startswith("custom[") and "tfloat32" not in dtype:
+        return 0
+    parsed = sys.modules["tvm"].DataType(dtype)
+    return int(parsed.bits) * int(parsed.lanes)
 
 
 def _mode(mask: Any) -> str:
