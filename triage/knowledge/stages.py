@@ -1,0 +1,206 @@
+"""To which stage of a compile or a run an error belongs: `rules/reference/stages.toml` applied to an error record."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triage.model import STAGES, ErrorRecord, Frame, Owner
+
+_PASS_CALL = re.compile(r"\btransform\.(?!PassContext\b)(?P<name>[A-Z]\w*)\(|\b(?P<check>PreLowerSemanticCheck)\(")
+_SYNTAX_ERRORS = frozenset({"SyntaxError", "IndentationError", "TabError"})
+_IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
+#: how many characters of a message are searched for wordings; messages may hold whole programs
+_TEXT_LIMIT = 4_096
+
+
+@dataclass(frozen=True)
+class StageGuess:
+    """`stage` is one of `model.STAGES` or None; `why` names the evidence in words."""
+
+    stage: str | None
+    pass_name: str | None
+    owner_hint: Owner
+    why: str
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where errors of a stage are raised: beginnings (C++) or parts (Python) of paths, perhaps only some functions."""
+
+    paths: tuple[str, ...]
+    functions: frozenset[str]
+    stage: str
+    owner: Owner
+    pass_name: str | None = None
+
+
+@dataclass(frozen=True)
+class _Wording:
+    pattern: re.Pattern[str]
+    certain: bool
+    stage: str
+    owner: Owner
+
+
+class Stages:
+    """The table, loaded once. Raises `ValueError` from `load` if the file names a stage that does not exist."""
+
+    def __init__(
+        self,
+        passes: Mapping[str, str],
+        cxx: Sequence[_Place],
+        python: Sequence[_Place],
+        wordings: Sequence[_Wording],
+        phases: Mapping[str, str],
+    ) -> None:
+        self._passes = passes
+        self._cxx = cxx
+        self._python = python
+        self._wordings = wordings
+        self._phases = phases
+
+    @classmethod
+    def load(cls, path: Path) -> Stages:
+        with open(path, "rb") as file:
+            data = tomllib.load(file)
+        passes = {name: _stage(stage, path) for stage, names in data["passes"].items() for name in names}
+        one_pass = [
+            _Place((prefix,), frozenset(), passes.get(name, "compile"), Owner.UNKNOWN, name)
+            for prefix, name in data["cxx_pass"].items()
+        ]
+        return cls(
+            passes=passes,
+            cxx=[*one_pass, *(_place(entry, path) for entry in data["cxx"])],
+            python=[_place(entry, path) for entry in data["python"]],
+            wordings=[_wording(entry, path) for entry in data["text"]],
+            phases={phase: _stage(stage, path) for phase, stage in data["phase"].items()},
+        )
+
+    def stage_of(self, error: ErrorRecord) -> StageGuess:
+        """The stage of `error`, by the first evidence there is, in the order that the table's head states."""
+        if error.stage is not None:
+            return StageGuess(error.stage, error.pass_name, Owner.UNKNOWN, "stated by the record")
+        return next(
+            self._guesses(error), StageGuess(None, error.pass_name, Owner.UNKNOWN, "nothing in it names a stage")
+        )
+
+    def _guesses(self, error: ErrorRecord) -> Iterator[StageGuess]:
+        if error.kind == "compiler":
+            yield StageGuess("device-compile", None, Owner.UNKNOWN, f"a message of {error.type}")
+        if error.type in _SYNTAX_ERRORS:
+            yield StageGuess(None, None, Owner.KERNEL, "Python cannot parse the file")
+        raised_by_author = _raised_by_author(error)
+        if not raised_by_author:
+            yield from self._by_wording(error, certain=True)
+            if error.type in _IMPORT_ERRORS:
+                yield StageGuess("import", None, Owner.ENVIRONMENT, f"an {error.type}")
+        yield from self._by_pass(error)
+        yield from self._by_cxx(error)
+        yield from self._by_python(error)
+        if not raised_by_author:
+            yield from self._by_wording(error, certain=False)
+        if error.phase is not None and error.phase in self._phases:
+            yield StageGuess(self._phases[error.phase], None, Owner.UNKNOWN, f"raised during {error.phase}")
+        if error.kind == "signal":
+            yield StageGuess("runtime", None, Owner.UNKNOWN, f"the process died of {error.type}")
+
+    def _by_wording(self, error: ErrorRecord, certain: bool) -> Iterator[StageGuess]:
+        text = error.message[:_TEXT_LIMIT]
+        for wording in self._wordings:
+            if wording.certain == certain and (match := wording.pattern.search(text)):
+                yield StageGuess(
+                    wording.stage, self._running_pass(error), wording.owner, f"the wording “{match[0].strip()}”"
+                )
+
+    def _by_pass(self, error: ErrorRecord) -> Iterator[StageGuess]:
+        name = error.pass_name or self._running_pass(error)
+        if name is not None:
+            stage = self._passes.get(name.rpartition(".")[2], "compile")
+            owner = Owner.KERNEL if stage == "semantic-check" else Owner.UNKNOWN
+            yield StageGuess(stage, name, owner, f"pass {name} was running")
+
+    @staticmethod
+    def _running_pass(error: ErrorRecord) -> str | None:
+        for frame in reversed(error.frames):
+            match = _PASS_CALL.search(frame.text) if frame.user is not True else None
+            if match is not None:
+                return match["name"] or match["check"]
+        return None
+
+    def _by_cxx(self, error: ErrorRecord) -> Iterator[StageGuess]:
+        for frame in reversed(error.frames):
+            path = source_path(frame)
+            if path is None:
+                continue
+            for place in self._cxx:
+                if path.startswith(place.paths):
+                    yield StageGuess(place.stage, place.pass_name, place.owner, f"raised below {path}")
+
+    def _by_python(self, error: ErrorRecord) -> Iterator[StageGuess]:
+        for frame in reversed(error.frames):
+            if frame.lang != "python" or frame.user is True:
+                continue
+            path = module_path(frame.file)
+            for place in self._python:
+                if any(part in path for part in place.paths) and (
+                    not place.functions or frame.function in place.functions
+                ):
+                    yield StageGuess(place.stage, place.pass_name, place.owner, f"raised below {path}")
+
+
+def source_path(frame: Frame) -> str | None:
+    """A C++ frame's path in tilelang's source tree (`src/…`, `3rdparty/tvm/src/…`), wherever it was built; else None."""
+    if frame.lang != "cxx":
+        return None
+    file = frame.file.replace("\\", "/")
+    for root in ("3rdparty/tvm/", "src/"):
+        at = file.rfind("/" + root)
+        if at >= 0:
+            return file[at + 1 :]
+    return file if file.startswith(("src/", "3rdparty/")) else None
+
+
+def module_path(file: str) -> str:
+    """A Python file's path from its top-level package on: after `site-packages/`, or from the last `tilelang/`."""
+    file = file.replace("\\", "/")
+    for root in ("/site-packages/", "/dist-packages/"):
+        at = file.rfind(root)
+        if at >= 0:
+            return file[at + len(root) :]
+    at = file.rfind("/tilelang/")
+    return file[at + 1 :] if at >= 0 else file
+
+
+def _raised_by_author(error: ErrorRecord) -> bool:
+    """The user's own `raise` or `assert` may use any words; they say nothing about the toolchain."""
+    raiser = error.frames[-1] if error.frames else None
+    return raiser is not None and raiser.user is True and raiser.text.startswith(("raise", "assert"))
+
+
+def _stage(name: str, path: Path) -> str:
+    if name not in STAGES:
+        raise ValueError(f"{path}: no stage is called {name!r}")
+    return name
+
+
+def _place(entry: Mapping[str, Any], path: Path) -> _Place:
+    return _Place(
+        tuple(entry["path"]),
+        frozenset(entry.get("function", ())),
+        _stage(entry["stage"], path),
+        Owner(entry.get("owner", "unknown")),
+    )
+
+
+def _wording(entry: Mapping[str, Any], path: Path) -> _Wording:
+    return _Wording(
+        re.compile(entry["pattern"]),
+        bool(entry.get("certain")),
+        _stage(entry["stage"], path),
+        Owner(entry.get("owner", "unknown")),
+    )
