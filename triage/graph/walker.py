@@ -65,6 +65,7 @@ class State:
 
     capabilities: frozenset[str] = frozenset()
     budget: float = 0.0  # seconds left
+    experiments: bool = True
     queue: tuple[Token, ...] = ()
     running: Token | None = None
     facts: tuple[Fact, ...] = ()
@@ -83,6 +84,7 @@ class Begin:
     kind: str
     capabilities: frozenset[str]
     budget: float
+    experiments: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class Resume:
 
     capabilities: frozenset[str]
     budget: float
+    experiments: bool = True
 
 
 Event = Begin | Done | Resume
@@ -132,7 +135,7 @@ def step(context: Context, state: State, event: Event) -> tuple[State, Effect]:
         case Begin():
             start = context.graph.start.get(event.kind)
             queue = (Token(start),) if start else ()
-            state = State(event.capabilities, event.budget, queue)
+            state = State(event.capabilities, event.budget, event.experiments, queue)
         case Resume():
             state = _requeue(state, event)
         case Done():
@@ -274,6 +277,8 @@ def _reason_to_skip(state: State, node: Node, spec: ToolSpec, token: Token) -> s
         return f"this machine lacks: {', '.join(missing)}"
     if spec.essential:
         return None
+    if node.needs and not state.experiments:
+        return "--no-experiments"
     cost = spec.seconds(view(state, token.about))
     if cost > state.budget:
         return f"budget: about {cost:.0f} s needed, {state.budget:.0f} s left"
@@ -284,7 +289,8 @@ def _requeue(state: State, event: Resume) -> State:
     again = [
         s
         for s in state.steps
-        if s.status is StepStatus.SKIPPED and (s.detail.startswith("budget") or _met(s, event.capabilities))
+        if s.status is StepStatus.SKIPPED
+        and (s.detail.startswith("budget") or _allowed(s, event) or _met(s, event.capabilities))
     ]
     visits = dict(state.visits)
     interrupted = [(state.running.node, state.running.about)] if state.running else []
@@ -295,11 +301,16 @@ def _requeue(state: State, event: Resume) -> State:
         state,
         capabilities=event.capabilities,
         budget=event.budget,
+        experiments=event.experiments,
         queue=(*tokens, *((state.running,) if state.running else ()), *state.queue),
         running=None,
         visits=visits,
         finished=False,
     )
+
+
+def _allowed(skipped: Step, event: Resume) -> bool:
+    return event.experiments and skipped.detail == "--no-experiments"
 
 
 def _met(skipped: Step, capabilities: frozenset[str]) -> bool:

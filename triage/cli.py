@@ -1,0 +1,364 @@
+"""The command line. It parses, calls, and turns results into text and an exit status; heavy imports wait in the commands.
+
+Exit status: 0 healthy, 1 a fault was found, 2 bad usage, 3 a fault that stays unknown, 4 triage itself failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from triage.case import Case
+    from triage.tools.base import Options
+
+HEALTHY, FAULT, USAGE, UNKNOWN, BROKEN = 0, 1, 2, 3, 4
+EXIT_OF_STATE = {"healthy": HEALTHY, "localized": FAULT, "classified": FAULT, "unknown": UNKNOWN}
+BINARY_PROBE = 8192
+
+
+class UsageError(Exception):
+    """The command line cannot be obeyed; the message says what is wrong and what to do."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is returned. Nothing but a fault in triage itself ends in status 4."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except UsageError as error:
+        print(f"triage: {error}", file=sys.stderr)
+        return USAGE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return HEALTHY
+    except KeyboardInterrupt:
+        print("triage: interrupted; `triage resume` goes on with the case, `triage report` shows it", file=sys.stderr)
+        return 130
+    except Exception as error:
+        return _own_failure(error)
+
+
+def _own_failure(error: Exception) -> int:
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="triage-failure-", suffix=".txt", delete=False) as file:
+        file.write("".join(traceback.format_exception(error)))
+    print(
+        f"triage: it failed itself ({type(error).__name__}: {error}).\n"
+        f"  This is a bug of triage, not of your kernel. The details are in {file.name}.\n"
+        "  `triage report` draws what was known by then.",
+        file=sys.stderr,
+    )
+    return BROKEN
+
+
+def _dispatch(words: list[str]) -> int:
+    parser = _parser()
+    if words[:1] == ["run"]:
+        words, subject = _split_run(words)
+        args, rest = parser.parse_known_args(words)
+        return _run(args, rest, subject)
+    args = parser.parse_args(words)
+    if args.command is None:
+        parser.print_help()
+        return HEALTHY
+    command: Any = args.function
+    return int(command(args))
+
+
+def _split_run(words: list[str]) -> tuple[list[str], list[str]]:
+    """Cut `run` off what belongs to the script: all after `--`, and for `-m MODULE` all from the module on."""
+    for index, word in enumerate(words):
+        if word == "--":
+            return words[:index], words[index + 1 :]
+        if word == "-m":
+            if index + 1 == len(words):
+                raise UsageError("-m needs the name of a module, as in `triage run -m pytest tests/test_kernel.py`")
+            return words[: index + 2], words[index + 2 :]
+    return words, []
+
+
+def _parser() -> argparse.ArgumentParser:
+    from triage import __version__
+
+    parser = _Parser(
+        prog="triage",
+        description="Find out why a TileLang kernel does not build, is wrong, is slow, or fails now and then.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"triage {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    run = commands.add_parser(
+        "run",
+        help="run a script, watch it, find its fault, write a report",
+        allow_abbrev=False,
+        usage="triage run [OPTIONS] kernel.py [-- ARGS…]\n       triage run [OPTIONS] -m MODULE [ARGS…]",
+    )
+    run.add_argument("script", nargs="?", help="the script; what triage does not know among the rest goes to it")
+    run.add_argument("-m", dest="module", metavar="MODULE", help="run a module instead, as `python -m` does")
+    run.add_argument("--arch", help="architecture of the virtual device, as sm_90a (without a GPU)")
+    run.add_argument("--call", metavar="EXPR", help="evaluate this in the script afterwards, as 'make_kernel(1024)'")
+    run.add_argument("--kernel", metavar="NAME", help="look only at the kernels of this name")
+    run.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
+    run.add_argument("--graph", type=Path, metavar="PATH", help="walk another decision graph")
+    run.add_argument("--timeout", type=_seconds, default=300.0, metavar="S", help="stop the script after S s (300)")
+    run.add_argument("--memory", type=_bytes, metavar="SIZE", help="limit the script's memory, as 8G")
+    _walk_options(run)
+    _output_options(run)
+
+    resume = commands.add_parser("resume", help="go on with a case, here or on a machine that has what was missing")
+    resume.add_argument("case", nargs="?", help="the case directory (default: the latest)")
+    resume.add_argument("--yes", action="store_true", help="do not ask before running a case that came from elsewhere")
+    _walk_options(resume)
+    _output_options(resume)
+    resume.set_defaults(function=_resume)
+
+    report = commands.add_parser("report", help="draw the report of a case again")
+    report.add_argument("case", nargs="?", help="the case directory (default: the latest)")
+    report.add_argument("--format", choices=("terminal", "md", "json"), default="terminal")
+    report.add_argument("-o", dest="output", metavar="PATH", help="write there instead of to the terminal")
+    report.set_defaults(function=_report)
+
+    explain = commands.add_parser("explain", help="say what a rule means, or which rules fit a text")
+    explain.add_argument("what", help="a code as TLG014, an error text, or - for standard input")
+    explain.set_defaults(function=_explain)
+
+    rules = commands.add_parser("rules", help="list, check and make rules")
+    actions = rules.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("list", help="all rules, a line each").set_defaults(function=_rules_list)
+    check = actions.add_parser("check", help="check every rule and its fixtures; exit status 1 on a failure")
+    check.set_defaults(function=_rules_check)
+    new = actions.add_parser("new", help="make a rule with a hit and a near miss to fill in")
+    new.add_argument("code", help="the code, as TLG123")
+    new.add_argument("name", help="a short name, as gemm-k-mismatch")
+    new.set_defaults(function=_rules_new)
+
+    graph = commands.add_parser("graph", help="check the decision graph and draw it")
+    graph.add_argument("--format", choices=("text", "mermaid", "dot", "svg"), default="text")
+    graph.add_argument("--file", type=Path, help="another graph than the one triage walks")
+    graph.set_defaults(function=_graph)
+
+    doctor = commands.add_parser("doctor", help="what this machine and this tilelang can do")
+    doctor.add_argument("--require", action="append", default=[], metavar="X", help="exit with 1 where X is missing")
+    doctor.add_argument("--python", default=sys.executable, help="the interpreter to ask (default: this one)")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(function=_doctor)
+
+    clean = commands.add_parser("clean", help="remove all cases below .triage/ in this directory")
+    clean.set_defaults(function=_clean)
+    return parser
+
+
+def _walk_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--budget", type=_seconds, default=120.0, metavar="S", help="seconds for experiments (120)")
+    parser.add_argument("--no-experiments", action="store_true", help="run nothing but the script itself")
+
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", metavar="PATH", help="write the report as JSON there; - for standard output")
+    parser.add_argument("--ignore", action="append", default=[], metavar="CODE", help="leave out findings of this rule")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 even if a fault was found")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds") from None
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value
+
+
+def _bytes(text: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    number = text.rstrip("iB").rstrip("ib")
+    unit = units.get(number[-1:].upper(), 1)
+    try:
+        value = float(number[:-1] if unit > 1 else number) * unit
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 8G or 512M") from None
+    if not 1 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 8G or 512M")
+    return int(value)
+
+
+# --------------------------------------------------------------------------------------------------------
+
+
+def _run(args: argparse.Namespace, rest: list[str], subject: list[str]) -> int:
+    from triage import driver
+    from triage.graph.load import GraphError
+
+    options = _options(args, rest, subject)
+    try:
+        case = driver.new_case(options, Path.cwd(), args.graph)
+    except GraphError as error:
+        raise UsageError(str(error)) from None
+    return _walk(case, args)
+
+
+def _options(args: argparse.Namespace, rest: list[str], subject: list[str]) -> Options:
+    from triage.tools.base import Options
+
+    if args.module is None and args.script is None:
+        raise UsageError("which script? As in `triage run kernel.py`")
+    if args.module is not None and args.script is not None:
+        raise UsageError("either a script or -m MODULE, not both")
+    if args.module is not None and rest:
+        raise UsageError(f"unknown option {rest[0]}")
+    script = "" if args.module is not None else str(_readable_script(args.script))
+    if not Path(args.python).exists():
+        import shutil
+
+        if shutil.which(args.python) is None:
+            raise UsageError(f"--python {args.python}: no such interpreter")
+    return Options(
+        script=script, module=args.module, argv=(*rest, *subject), cwd=str(Path.cwd()), python=args.python,
+        arch=args.arch, call=args.call, kernel=args.kernel, timeout=args.timeout, memory=args.memory,
+        budget=args.budget, experiments=not args.no_experiments, ignore=tuple(args.ignore),
+    )  # fmt: skip
+
+
+def _readable_script(text: str) -> Path:
+    path = Path(text)
+    if not path.exists():
+        raise UsageError(f"{text}: no such file")
+    if path.is_dir():
+        raise UsageError(f"{text} is a directory; name the script in it, or use `triage run -m PACKAGE`")
+    if not path.is_file():
+        raise UsageError(f"{text} is no regular file")
+    try:
+        with open(path, "rb") as file:
+            head = file.read(BINARY_PROBE)
+    except OSError as error:
+        raise UsageError(f"{text}: {error.strerror}") from None
+    if b"\0" in head:
+        raise UsageError(f"{text} is a binary file, not a Python script")
+    return path.absolute()
+
+
+def _resume(args: argparse.Namespace) -> int:
+    from triage import driver
+
+    case = _case(args.case)
+    try:
+        problem = driver.may_resume(case, trusted=args.yes)
+        if problem:
+            raise UsageError(problem)
+        driver.reopen(case, budget=args.budget, experiments=not args.no_experiments)
+        return _walk(case, args)
+    except driver.CaseUnusable as error:
+        raise UsageError(str(error)) from None
+
+
+def _walk(case: Case, args: argparse.Namespace) -> int:
+    from triage import driver
+    from triage.progress import Progress
+    from triage.report import json_report, terminal
+
+    quiet = args.json == "-"
+    with Progress(sys.stderr) as progress:
+        session = driver.walk(case, progress.tell)
+    report = driver.write_report(session)
+    if quiet:
+        sys.stdout.write(json_report.render(report))
+    elif args.json:
+        _write(args.json, json_report.render(report))
+    terminal.show(report, sys.stderr if quiet else sys.stdout)
+    return HEALTHY if args.exit_zero else EXIT_OF_STATE[report["verdict"]["state"]]
+
+
+def _case(text: str | None) -> Case:
+    from triage.case import Case, CaseError
+
+    try:
+        return Case.open(Path(text)) if text else Case.latest(Path.cwd())
+    except CaseError as error:
+        raise UsageError(str(error)) from None
+
+
+def _report(args: argparse.Namespace) -> int:
+    from triage import driver
+    from triage.report import json_report, markdown, terminal
+
+    try:
+        report = driver.build(driver.replay(_case(args.case)))
+    except driver.CaseUnusable as error:
+        raise UsageError(str(error)) from None
+    if args.format == "terminal" and args.output is None:
+        terminal.show(report, sys.stdout)
+        return HEALTHY
+    render = {"terminal": terminal.render, "md": markdown.render, "json": json_report.render}[args.format]
+    if args.output:
+        _write(args.output, render(report))
+    else:
+        sys.stdout.write(render(report))
+    return HEALTHY
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _clean(args: argparse.Namespace) -> int:
+    from triage.case import clean
+
+    count = clean(Path.cwd())
+    print(f"removed {count} case{'' if count == 1 else 's'}")
+    return HEALTHY
+
+
+def _graph(args: argparse.Namespace) -> int:
+    from triage.graph.check import check
+    from triage.graph.draw import draw
+    from triage.graph.load import GraphError, load
+    from triage.knowledge.facts import fact_types
+    from triage.knowledge.files import rules_root
+    from triage.tools.registry import SPECS
+
+    root = rules_root()
+    try:
+        graph = load(args.file or root / "graph.toml")
+    except GraphError as error:
+        raise UsageError(str(error)) from None
+    problems = check(graph, SPECS, fact_types(root))
+    sys.stdout.write(draw(graph, SPECS, args.format))
+    for problem in problems:
+        print(f"triage graph: {problem}", file=sys.stderr)
+    return FAULT if problems else HEALTHY
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    raise NotImplementedError
+
+
+def _explain(args: argparse.Namespace) -> int:
+    raise NotImplementedError
+
+
+def _rules_list(args: argparse.Namespace) -> int:
+    raise NotImplementedError
+
+
+def _rules_check(args: argparse.Namespace) -> int:
+    raise NotImplementedError
+
+
+def _rules_new(args: argparse.Namespace) -> int:
+    raise NotImplementedError

@@ -1,0 +1,92 @@
+"""What the rules make of everything a case knows: errors, warnings, hazards and culprits to findings. Pure.
+
+`judge` looks at one record at a time. Here the records of a case come together: a hazard brings the place a lint saw, and
+the culprit that experiments found replaces the place of an error that only named the call that started a compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from triage.knowledge.judge import Observability, fold, judge
+from triage.knowledge.match import record_of_hazard, record_of_warning, records_of_error
+from triage.knowledge.rule import FRAME_STAGES, RuleSet
+from triage.lints.hazard import Hazard
+from triage.model import Confidence, ErrorRecord, Finding, FoundBy, Location, State, WarningRecord
+from triage.tools.base import Culprit
+
+LADDER = tuple(Confidence)
+
+
+def find(
+    errors: Sequence[ErrorRecord],
+    warnings: Sequence[WarningRecord],
+    hazards: Sequence[Hazard],
+    culprits: Sequence[Culprit],
+    facts: Mapping[str, Mapping[str, Any]],
+    rules: RuleSet,
+    seen: Observability,
+    ignore: Iterable[str] = (),
+) -> list[Finding]:
+    """All findings. `facts` maps what facts are about (`run`, `kernel:k1`) to their values; `ignore` names rules."""
+    findings: list[Finding] = []
+    for error in errors:
+        chain = records_of_error(error, error.stage)
+        of_error = judge(chain, _facts(facts, chain[0].about), rules, seen)
+        findings += [_recovered(_at_culprit(f, error, culprits), error) for f in of_error]
+    for warning in warnings:
+        record = record_of_warning(warning)
+        findings += judge([record], _facts(facts, record.about), rules, seen)
+    for hazard in hazards:
+        record = record_of_hazard({"kind": hazard.kind, **hazard.fields}, hazard.about)
+        of_hazard = judge([record], _facts(facts, hazard.about), rules, seen)
+        findings += [_at_hazard(f, hazard, seen) for f in of_hazard]
+    left_out = set(ignore)
+    return [f for f in fold(findings) if f.rule not in left_out]
+
+
+def _facts(facts: Mapping[str, Mapping[str, Any]], about: str) -> dict[str, Any]:
+    return {**facts.get("run", {}), **facts.get(about, {})}
+
+
+def _recovered(finding: Finding, error: ErrorRecord) -> Finding:
+    """An error that the script caught and got over is told, but it is not the script's failure."""
+    return replace(finding, level="advice") if error.recovered else finding
+
+
+def _at_culprit(finding: Finding, error: ErrorRecord, culprits: Sequence[Culprit]) -> Finding:
+    """The finding at the place that experiments found, if its own frame could not know the place.
+
+    Without a rule the cause stays unknown, so the finding stays classified, but it has a place now.
+    """
+    culprit = next((c for c in culprits if c.kernel == error.kernel and c.location), None)
+    if culprit is None or culprit.location is None or finding.stage in FRAME_STAGES:
+        return finding
+    if finding.location is not None and finding.location.found_by is FoundBy.LINE_DIRECTIVE:
+        return finding
+    confidence = max(finding.confidence, culprit.confidence, key=LADDER.index)
+    sure = finding.rule is not None and confidence is not Confidence.POSSIBLE
+    labels = (*culprit.labels, *(label for label in finding.labels if label not in culprit.labels))
+    return replace(
+        finding,
+        location=culprit.location,
+        labels=labels,
+        confidence=confidence,
+        state=State.LOCALIZED if sure else finding.state,
+    )
+
+
+def _at_hazard(finding: Finding, hazard: Hazard, seen: Observability) -> Finding:
+    if hazard.at is None:
+        return finding
+    source = seen.read_source(hazard.at.file) or ""
+    lines = source.splitlines()
+    snippet = lines[hazard.at.line - 1].strip() if 0 < hazard.at.line <= len(lines) else None
+    location = Location(hazard.at.file, hazard.at.line, snippet=snippet, found_by=FoundBy.LINT)
+    confidence = finding.confidence if hazard.certainty == "certain" else max(
+        finding.confidence, Confidence.LIKELY, key=LADDER.index
+    )  # fmt: skip
+    state = State.CLASSIFIED if confidence is Confidence.POSSIBLE else State.LOCALIZED
+    return replace(finding, location=location, labels=hazard.labels, confidence=confidence, state=state)

@@ -1,0 +1,149 @@
+"""What a tool gets and what it gives back.
+
+A tool is a module with a `SPEC` (what the graph must know) and a function `run(work) -> Result`. It reads the case through
+`Work`, and whatever it learns goes into the `Result`: facts for edges and rules, records for rules, kernels for the
+tools after it. It writes nothing but its own step folder and blobs, so the walk can be replayed from the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triage.case import Case
+from triage.experiment.template import Template
+from triage.lints.hazard import Hazard
+from triage.model import (
+    Artifact,
+    Confidence,
+    Environment,
+    ErrorRecord,
+    Fact,
+    KernelRecord,
+    Label,
+    Location,
+    NotChecked,
+    Place,
+    StepOutcome,
+    StepStatus,
+    WarningRecord,
+    from_json,
+)
+
+if TYPE_CHECKING:
+    from triage.knowledge.stages import Stages
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for on the command line; part of the case, so that `resume` does the same."""
+
+    script: str = ""
+    module: str | None = None
+    argv: tuple[str, ...] = ()
+    cwd: str = "."
+    python: str = ""
+    arch: str | None = None
+    call: str | None = None
+    kernel: str | None = None
+    timeout: float = 300.0
+    memory: int | None = None
+    budget: float = 120.0
+    experiments: bool = True
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A captured kernel, gathered from the events about it. Blobs are named by their SHA-256."""
+
+    id: str
+    name: str
+    primfunc: str | None = None
+    record: str | None = None
+    target: dict[str, Any] = field(default_factory=dict)
+    requested_target: Any = None
+    pass_configs: dict[str, Any] = field(default_factory=dict)
+    out_idx: Any = None
+    defined_at: Place | None = None
+    called_at: Place | None = None
+    compiled: bool = True
+    #: phase -> True, False, or the reason why it was skipped
+    phases: dict[str, Any] = field(default_factory=dict)
+    source: str | None = None
+    shared_bytes: int | None = None
+
+    @property
+    def failed(self) -> bool:
+        return any(ok is False for ok in self.phases.values())
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """Where experiments on a captured kernel found the fault: the place, and how much of the kernel shows it alone."""
+
+    kernel: str
+    location: Location | None
+    labels: tuple[Label, ...] = ()
+    confidence: Confidence = Confidence.LIKELY
+    #: one sentence: which experiments led here
+    how: str = ""
+    #: what would lower instead, as `threads=128`
+    neighbours: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one step. `kernels` replaces the known kernels of the same id."""
+
+    status: StepStatus = StepStatus.RAN
+    outcome: StepOutcome = StepOutcome.UNKNOWN
+    detail: str = ""
+    facts: tuple[Fact, ...] = ()
+    errors: tuple[ErrorRecord, ...] = ()
+    warnings: tuple[WarningRecord, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
+    culprits: tuple[Culprit, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    environments: tuple[Environment, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    checked: tuple[str, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a tool may look at while it runs one step."""
+
+    case: Case
+    options: Options
+    about: str
+    number: int
+    dir: Path
+    #: seconds this step may take
+    seconds: float
+    capabilities: frozenset[str]
+    facts: Mapping[str, Any]
+    kernels: Mapping[str, Kernel]
+    errors: tuple[ErrorRecord, ...]
+    stages: Stages
+    rules_root: Path
+    #: the running template of lowering experiments, started when it is first asked for; raises `TemplateError`
+    template: Callable[[], Template]
+    #: tell the user what is going on, one short line
+    progress: Callable[[str], None] = lambda line: None
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel this step is about. Raises `KeyError` for a step about something else."""
+        return self.kernels[self.about.removeprefix("kernel:")]
+
+    def kernel_record(self, kernel: Kernel) -> KernelRecord | None:
+        """The record of a kernel as data, None where the harness could not make one."""
+        if kernel.record is None:
+            return None
+        record = from_json(KernelRecord, json.loads(self.case.get(kernel.record)))
+        return replace(record, shared_bytes=kernel.shared_bytes) if kernel.shared_bytes is not None else record

@@ -1,0 +1,96 @@
+"""lower-kernels: compile only, all kernels: lower every captured kernel that the run did not lower itself.
+
+A kernel that the script compiled needs no second lowering; one that it only defines (a PrimFunc nobody compiled) is
+lowered here in a forked worker, so a file of kernel definitions is checked as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from triage.experiment.template import Program, TemplateError
+from triage.experiment.template import Result as Outcome
+from triage.graph.spec import ToolSpec
+from triage.model import ErrorRecord, Fact, NotChecked, StepOutcome, StepStatus
+from triage.readers import decisive
+from triage.tools.base import Kernel, Result, Work
+from triage.tools.read_error import with_stage
+
+SPEC = ToolSpec(
+    "lower-kernels",
+    "compile only: lower every captured kernel",
+    adds=("kernels.failing", "kernel.failed", "error.text", "error.stage", "error.type"),
+    seconds=lambda facts: 0.5,
+)
+
+
+def run(work: Work) -> Result:
+    """Lower what was not lowered; count what does not lower."""
+    todo = [k for k in work.kernels.values() if "lower" not in k.phases and k.primfunc]
+    failing = sum(k.failed for k in work.kernels.values())
+    if not todo:
+        return Result(
+            outcome=StepOutcome.FINDING if failing else StepOutcome.CLEAN,
+            detail=f"the run itself lowered all kernels; {failing} failed",
+            facts=(Fact("kernels.failing", failing, source="lower-kernels"),),
+        )
+    errors: list[ErrorRecord] = []
+    facts: list[Fact] = []
+    kernels: list[Kernel] = []
+    try:
+        template = work.template()
+        for kernel in todo:
+            work.progress(f"lowering {kernel.name}")
+            outcome = template.run(program(work, kernel), "lower")
+            ok = {"succeeded": True, "failed": False}.get(outcome.status, outcome.why or outcome.status)
+            kernels.append(replace(kernel, phases={**kernel.phases, "lower": ok}))
+            facts.append(Fact("kernel.failed", ok is False, f"kernel:{kernel.id}", source="lower-kernels"))
+            if outcome.error is not None:
+                errors.append(with_stage(work, decisive(replace(outcome.error, kernel=kernel.id))))
+    except TemplateError as error:
+        return Result(status=StepStatus.FAILED, detail=f"the lowering process does not work: {error}")
+    failing += sum(k.failed for k in kernels)
+    facts.append(Fact("kernels.failing", failing, source="lower-kernels"))
+    if errors:
+        facts += [
+            Fact("error.text", errors[-1].message[:2000] or errors[-1].type, source="lower-kernels"),
+            Fact("error.type", errors[-1].type, source="lower-kernels"),
+        ]
+        facts += [Fact("error.stage", errors[-1].stage, source="lower-kernels")] if errors[-1].stage else []
+    return Result(
+        outcome=StepOutcome.FINDING if failing else StepOutcome.CLEAN,
+        detail=f"{len(todo)} lowered here; {failing} failed",
+        facts=tuple(facts),
+        errors=tuple(errors),
+        kernels=tuple(kernels),
+        checked=(_lowered(kernels),) if any(not k.failed for k in kernels) else (),
+        not_checked=tuple(
+            NotChecked(f"lowering of kernel {k.name}", str(k.phases["lower"]))
+            for k in kernels
+            if not isinstance(k.phases["lower"], bool)
+        ),
+    )
+
+
+def _lowered(kernels: list[Kernel]) -> str:
+    count = sum(k.phases["lower"] is True for k in kernels)
+    return f"{count} kernel{'s' * (count != 1)} that the script only defines: lowered"
+
+
+def program(work: Work, kernel: Kernel) -> Program:
+    """A captured kernel as the subject of experiments, for the target it was compiled for."""
+    assert kernel.primfunc is not None
+    return Program(work.case.blobs / kernel.primfunc, kernel.target or None, kernel.pass_configs)
+
+
+def failing_operation(kernel: Kernel) -> str:
+    """How far an experiment must take this kernel to see its failure: lower, codegen or device."""
+    return next((phase for phase in ("lower", "codegen", "device") if kernel.phases.get(phase) is False), "lower")
+
+
+def describe(outcome: Outcome) -> str:
+    """An experiment's outcome in a few words."""
+    if outcome.error is not None:
+        where = f" in {outcome.pass_name}" if outcome.pass_name else ""
+        return f"{outcome.error.type}{where}: {outcome.error.message.splitlines()[0] if outcome.error.message else ''}"
+    return outcome.why or outcome.status

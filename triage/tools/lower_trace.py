@@ -1,0 +1,44 @@
+"""lower-trace: lower a failing kernel again and keep what it looked like before the pass that fails."""
+
+from __future__ import annotations
+
+import hashlib
+
+from triage.experiment.template import TemplateError
+from triage.graph.spec import ToolSpec
+from triage.model import Artifact, Fact, StepOutcome, StepStatus
+from triage.tools.base import Result, Work
+from triage.tools.lower_kernels import describe, failing_operation, program
+
+SPEC = ToolSpec(
+    "lower-trace",
+    "trace the lowering to the failing pass",
+    adds=("kernel.pass",),
+    seconds=lambda facts: 5.0,
+)
+
+
+def run(work: Work) -> Result:
+    """Name the failing pass, and keep the IR before it."""
+    kernel = work.kernel
+    if kernel.primfunc is None:
+        return Result(status=StepStatus.FAILED, detail=f"kernel {kernel.name} was not captured as IR")
+    try:
+        outcome = work.template().run(program(work, kernel), failing_operation(kernel))
+    except TemplateError as error:
+        return Result(status=StepStatus.FAILED, detail=f"the lowering process does not work: {error}")
+    if outcome.status == "succeeded":
+        return Result(outcome=StepOutcome.CLEAN, detail=f"{kernel.name} lowers here: its failure needs the script")
+    facts = [Fact("kernel.pass", outcome.pass_name, work.about, source="lower-trace")] if outcome.pass_name else []
+    artifacts = []
+    before = outcome.directory / "before.tir" if outcome.directory else None
+    if before is not None and before.is_file():
+        text = before.read_bytes()
+        path = str(before.relative_to(work.case.path))
+        artifacts.append(Artifact(path, f"IR before {outcome.pass_name}", hashlib.sha256(text).hexdigest()))
+    return Result(
+        outcome=StepOutcome.FINDING if outcome.error else StepOutcome.UNKNOWN,
+        detail=describe(outcome),
+        facts=tuple(facts),
+        artifacts=tuple(artifacts),
+    )

@@ -1,0 +1,348 @@
+"""observe-run: run the script once under observation, and gather what it told.
+
+This is the only step that executes the user's program as a whole. It adds facts about the run and the kernels; what
+its errors mean is for `read-error` to say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from triage.experiment import process
+from triage.graph.spec import ToolSpec
+from triage.model import (
+    Artifact,
+    Caliber,
+    Environment,
+    Fact,
+    NotChecked,
+    Place,
+    StepOutcome,
+    StepStatus,
+)
+from triage.readers import from_event
+from triage.tools.base import Kernel, Result, Work
+
+SPEC = ToolSpec(
+    "observe-run",
+    "run the script under observation",
+    adds=(
+        "run.status", "run.code", "run.signal", "run.seconds", "run.dir", "run.mode", "run.how",
+        "error.text", "error.type", "error.phase", "error.stage", "kernels.count", "kernels.failing",
+        "kernel.failed", "kernel.name", "launches.count", "comparison.verdict", "comparison.function", "tilelang.version",
+        "run.killed_by", "run.env", "errors.handled", "warnings.count",
+    ),
+    essential=True,
+)  # fmt: skip
+
+#: Stages that the phase of an event alone decides; the tables of `knowledge.stages` refine the others.
+STAGE_OF_PHASE = {"call": "call", "launch": "launch", "load": "runtime", "device": "device-compile", "codegen": "codegen"}
+
+
+def run(work: Work) -> Result:
+    """Run the subject and turn its events into facts and kernels. Never raises for anything the script does."""
+    options = work.options
+    virtual = "cuda" not in work.capabilities
+    subject = process.Subject(
+        script=Path(options.script) if options.script else None,
+        module=options.module,
+        argv=options.argv,
+        cwd=Path(options.cwd),
+        mode="virtual" if virtual else "real",
+        arch=options.arch or "sm_90a",
+        arch_source="argument" if options.arch else "default",
+        call=options.call,
+    )
+    done = process.run_subject(
+        subject,
+        work.dir,
+        work.case.blobs,
+        python=options.python or None,
+        timeout=options.timeout,
+        memory=options.memory,
+        progress=_progress(work),
+    )
+    return gather(work, done, virtual)
+
+
+def gather(work: Work, done: process.Run, virtual: bool) -> Result:
+    """The events of a run as facts, kernels, environment and artifacts."""
+    events = done.events
+    kernels = kernels_of(events)
+    errors = error_events(work, events)
+    facts = [*_run_facts(done, work, virtual), *_error_facts(work, errors), *_kernel_facts(kernels)]
+    facts += _comparison_facts(events, virtual)
+    launches = sum(e["type"] == "launch.begin" for e in events)
+    warnings = sum(e["type"] == "warning" for e in events) or int(b"Warning:" in _bytes(done.stderr, done.stdout))
+    facts.append(Fact("run.env", environment_changes(events), source="events"))
+    facts += [Fact("launches.count", launches, source="events"), Fact("warnings.count", warnings, source="events")]
+    environment = _environment(work, events, virtual)
+    if environment.tilelang:
+        facts.append(Fact("tilelang.version", environment.tilelang, source="events"))
+    ended = done.exit.status
+    return Result(
+        status=StepStatus.TIMED_OUT if ended == "timed_out" else StepStatus.RAN,
+        outcome=StepOutcome.CLEAN if ended == "succeeded" else StepOutcome.FINDING,
+        detail=_how_it_ended(done.exit),
+        facts=tuple(facts),
+        kernels=tuple(kernels.values()),
+        environments=(environment,),
+        artifacts=tuple(_artifacts(work, done)),
+        checked=tuple(_checked(kernels, launches, virtual, ended)),
+        not_checked=tuple(_not_checked(events, kernels, launches, virtual)),
+    )
+
+
+def _progress(work: Work) -> process.Progress:
+    def tell(seconds: float, event: process.Event | None) -> None:
+        if event and event["type"] == "compile.begin":
+            work.progress(f"{seconds:.0f} s: compiling {event.get('kernel')} ({event.get('phase')})")
+        elif event and event["type"] == "launch.begin":
+            work.progress(f"{seconds:.0f} s: launching {event.get('kernel')}")
+        elif event is None:
+            work.progress(f"running the script: {seconds:.0f} s")
+
+    return tell
+
+
+# --------------------------------------------------------------------------------------------------------
+
+
+def kernels_of(events: Sequence[Mapping[str, Any]]) -> dict[str, Kernel]:
+    """The kernels that `kernel` and `compile.*` events tell of, by id, in the order of their appearance."""
+    kernels: dict[str, Kernel] = {}
+    for event in events:
+        identity = event.get("id") if event["type"] == "kernel" else event.get("kernel")
+        if not isinstance(identity, str):
+            continue
+        if event["type"] == "kernel":
+            kernels[identity] = _kernel(identity, event)
+        elif event["type"] in ("compile.begin", "compile.end") and identity in kernels:
+            kernels[identity] = _after_compile(kernels[identity], event)
+    return kernels
+
+
+def _kernel(identity: str, event: Mapping[str, Any]) -> Kernel:
+    target = event.get("target")
+    configs = event.get("pass_configs")
+    return Kernel(
+        id=identity,
+        name=str(event.get("name") or identity),
+        primfunc=_blob(event.get("primfunc")),
+        record=_blob(event.get("record")),
+        target=target if isinstance(target, dict) else {"kind": str(target)} if target else {},
+        requested_target=event.get("requested_target"),
+        pass_configs=configs if isinstance(configs, dict) else {},
+        out_idx=event.get("out_idx"),
+        defined_at=_place(event.get("defined_at")),
+        called_at=_place(event.get("called_at")),
+        compiled=bool(event.get("compiled", True)),
+    )
+
+
+def _after_compile(kernel: Kernel, event: Mapping[str, Any]) -> Kernel:
+    phase = str(event.get("phase"))
+    if event["type"] == "compile.begin":
+        return replace(kernel, phases={**kernel.phases, phase: "unfinished"})
+    state = event.get("skipped") or bool(event.get("ok"))
+    shared = event.get("shared_bytes")
+    return replace(
+        kernel,
+        phases={**kernel.phases, phase: state},
+        source=_blob(event.get("source")) or kernel.source,
+        shared_bytes=shared if isinstance(shared, int) else kernel.shared_bytes,
+    )
+
+
+def _blob(value: Any) -> str | None:
+    if isinstance(value, dict):
+        value = value.get("blob")
+    return value if isinstance(value, str) and len(value) == 64 else None
+
+
+def _place(value: Any) -> Place | None:
+    if isinstance(value, dict) and isinstance(value.get("file"), str) and isinstance(value.get("line"), int):
+        return Place(value["file"], value["line"])
+    return None
+
+
+def _run_facts(done: process.Run, work: Work, virtual: bool) -> list[Fact]:
+    ended = done.exit
+    bye = next((e for e in reversed(done.events) if e["type"] == "bye"), None)
+    status = ended.status
+    facts = [
+        Fact("run.status", status, source="exit.json"),
+        Fact("run.seconds", round(ended.seconds, 3), unit="s", caliber=Caliber.WALL, source="exit.json"),
+        Fact("run.dir", str(done.directory.relative_to(work.case.path)), source="observe-run"),
+        Fact("run.mode", "virtual" if virtual else "real", source="observe-run"),
+        Fact("run.how", bye.get("how") if bye else "unannounced", source="events"),
+    ]
+    if ended.code is not None:
+        facts.append(Fact("run.code", ended.code, source="exit.json"))
+    if ended.signal is not None:
+        facts.append(Fact("run.signal", ended.signal, source="exit.json"))
+    if ended.reason is not None:
+        facts.append(Fact("run.killed_by", ended.reason, source="exit.json"))
+    return facts
+
+
+def _error_facts(work: Work, errors: Sequence[Mapping[str, Any]]) -> list[Fact]:
+    """The facts of the error that ended the script; what it caught on the way is only counted."""
+    facts = [Fact("errors.handled", sum(bool(e.get("handled")) for e in errors), source="events")]
+    last = next((e for e in reversed(errors) if not e.get("handled")), None)
+    if last is None:
+        return facts
+    error = from_event(last)
+    stage = work.stages.stage_of(error).stage or STAGE_OF_PHASE.get(error.phase or "")
+    values = {
+        "error.text": error.message[:2000] or error.type,
+        "error.type": error.type,
+        "error.phase": error.phase,
+        "error.stage": stage,
+    }
+    return facts + [Fact(name, value, source="events") for name, value in values.items() if value is not None]
+
+
+def _kernel_facts(kernels: Mapping[str, Kernel]) -> list[Fact]:
+    facts = [
+        Fact("kernels.count", len(kernels), source="events"),
+        Fact("kernels.failing", sum(k.failed for k in kernels.values()), source="events"),
+    ]
+    for kernel in kernels.values():
+        about = f"kernel:{kernel.id}"
+        facts.append(Fact("kernel.name", kernel.name, about, source="events"))
+        facts.append(Fact("kernel.failed", kernel.failed, about, source="events"))
+    return facts
+
+
+def _comparison_facts(events: Sequence[Mapping[str, Any]], virtual: bool) -> list[Fact]:
+    """One verdict for each comparison; one over virtual results is never a mismatch."""
+    facts = []
+    for event in events:
+        if event["type"] != "compare":
+            continue
+        made_up = bool(event.get("virtual")) or event.get("matched") is None
+        verdict = "virtual" if made_up else "matched" if event.get("matched") else "mismatched"
+        caliber = Caliber.VIRTUAL if made_up else Caliber.OBSERVED
+        about = f"comparison:{event.get('id')}"
+        facts.append(Fact("comparison.verdict", verdict, about, caliber=caliber, source="events"))
+        facts.append(Fact("comparison.function", str(event.get("function")), about, source="events"))
+    wrong = [f for f in facts if f.value == "mismatched"]
+    return [*facts, *([Fact("comparison.verdict", "mismatched", source="events")] if wrong else [])]
+
+
+def environment_changes(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The variables that the script set before torch or tilelang came, with their last values."""
+    return {name: value for e in events if e["type"] == "env" for name, value in (e.get("set") or {}).items()}
+
+
+def _environment(work: Work, events: Sequence[Mapping[str, Any]], virtual: bool) -> Environment:
+    versions = {str(e.get("name")): e.get("version") for e in events if e["type"] == "module"}
+    hello = next((e for e in events if e["type"] == "hello"), {})
+    device = next((e for e in reversed(events) if e["type"] == "device"), None)
+    ran_on = "none" if device is None else f"virtual:{device.get('arch')}" if virtual else "cuda:0"
+    details = {"executable": hello.get("executable"), "device": (device or {}).get("why")}
+    return Environment(
+        "e1",
+        python=str(hello.get("python") or ""),
+        tilelang=versions.get("tilelang"),
+        torch=versions.get("torch"),
+        ran_on=ran_on,
+        details={k: v for k, v in details.items() if v},
+    )
+
+
+def _how_it_ended(ended: process.Exit) -> str:
+    if ended.error:
+        return f"could not be started: {ended.error}"
+    if ended.status == "timed_out":
+        return f"stopped after {ended.seconds:.0f} s"
+    if ended.status == "killed":
+        return f"killed ({ended.reason})"
+    if ended.signal is not None:
+        return f"ended by signal {ended.signal}"
+    return f"exit status {ended.code}"
+
+
+def _artifacts(work: Work, done: process.Run) -> list[Artifact]:
+    found = []
+    for path, kind in ((done.stdout, "stdout"), (done.stderr, "stderr"), (done.stacks, "stacks")):
+        if path.is_file() and path.stat().st_size:
+            relative = str(path.relative_to(work.case.path))
+            found.append(Artifact(relative, kind, hashlib.sha256(path.read_bytes()).hexdigest()))
+    return found
+
+
+def _bytes(*paths: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in paths if path.is_file())
+
+
+def _checked(kernels: Mapping[str, Kernel], launches: int, virtual: bool, ended: str) -> list[str]:
+    lines = ["the script ran to its end"] if ended == "succeeded" else []
+    for phase, word in (("lower", "lowered"), ("codegen", "turned into source"), ("device", "compiled by nvcc")):
+        count = sum(k.phases.get(phase) is True for k in kernels.values())
+        if count:
+            lines.append(f"{count} kernel{'s' * (count != 1)} {word}")
+    if launches:
+        where = "with their arguments checked, on the virtual device" if virtual else "on the device"
+        lines.append(f"{launches} launch{'es' * (launches != 1)} {where}")
+    return lines
+
+
+def _not_checked(
+    events: Sequence[Mapping[str, Any]], kernels: Mapping[str, Kernel], launches: int, virtual: bool
+) -> list[NotChecked]:
+    lines = []
+    skipped = {
+        str(reason)
+        for k in kernels.values()
+        for reason in k.phases.values()
+        if isinstance(reason, str) and reason != "unfinished"
+    }
+    lines += [NotChecked("the generated source was not compiled", reason, "triage doctor") for reason in sorted(skipped)]
+    if virtual and launches:
+        again = "triage resume (on a machine with the GPU)"
+        lines.append(NotChecked("values, races and speed: no kernel was executed", "no GPU", again))
+    made_up = sorted({str(e.get("what")) for e in events if e["type"] == "virtual"})
+    if made_up:
+        lines.append(NotChecked("answers of the virtual device: " + ", ".join(made_up), "made up, not measured"))
+    virtual_compares = sum(e["type"] == "compare" and bool(e.get("virtual")) for e in events)
+    if virtual_compares:
+        what = f"{virtual_compares} comparison{'s' * (virtual_compares != 1)} with a reference"
+        lines.append(NotChecked(what, "the results are virtual"))
+    return lines
+
+
+def error_events(work: Work, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The `error` events that hold a readable record, with records kept as blobs put back."""
+    found = []
+    for event in events:
+        if event["type"] != "error":
+            continue
+        data = event.get("error")
+        blob = _blob(data) if isinstance(data, dict) and set(data) == {"blob"} else None
+        if blob is not None:
+            data = json.loads(work.case.get(blob))
+        if isinstance(data, dict):
+            found.append({**event, "error": data})
+    return found
+
+
+def read_events(directory: Path) -> list[dict[str, Any]]:
+    """The events of a finished run, read again from its step folder."""
+    reader = process.EventReader(directory)
+    return reader.finish()[0]
+
+
+def read_exit(directory: Path) -> dict[str, Any]:
+    """`exit.json` of a finished run; empty where there is none."""
+    try:
+        data = json.loads((directory / "exit.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,21 @@
+"""All tools by name, in the order of the chains; `graph.toml` refers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from triage.graph.spec import ToolSpec
+from triage.tools import observe, read_error, static_checks
+from triage.tools.base import Result, Work
+from triage.tools.planned import PLANNED
+
+Run = Callable[[Work], Result]
+
+BUILT: tuple[tuple[ToolSpec, Run], ...] = (
+    (observe.SPEC, observe.run),
+    (read_error.SPEC, read_error.run),
+    (static_checks.SPEC, static_checks.run),
+)
+
+SPECS: Mapping[str, ToolSpec] = {spec.name: spec for spec in (*(spec for spec, _ in BUILT), *PLANNED)}
+RUNNERS: Mapping[str, Run] = {spec.name: run for spec, run in BUILT}
