@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from lint_kernels import buffer, kernel, kinds, loop, only, op, region, whole
@@ -56,10 +57,20 @@ def test_the_same_kernel_on_smaller_and_larger_devices() -> None:
     assert kinds(gemm(128, 128, 64, 4, target={"kind": "hip", "mcpu": "gfx942"}), "gfx942") == []  # not pipelined there
 
 
-def test_buffers_that_could_share_memory_are_only_likely_too_much() -> None:
+def test_buffers_that_can_share_memory_prove_nothing_before_lowering() -> None:
     first, second = buffer("s", (128, 256), "shared.dyn"), buffer("t", (128, 256), "shared.dyn")
-    record = kernel([first, second], op("fill", whole(first, "write")), op("fill", whole(second, "write")))
-    assert only(record, "shared-over-limit").certainty == "likely"
+    apart = (op("fill", whole(first, "write")), op("fill", whole(second, "write")))
+    assert kinds(kernel([first, second], *apart)) == []
+    together = op("copy", whole(first, "read"), whole(second, "write"))
+    assert kinds(kernel([first, second], *apart, together)) == ["shared-over-limit"]
+    assert kinds(kernel([first, second], *apart, shared_bytes=262144)) == ["shared-over-limit"]
+
+
+def test_a_view_of_a_buffer_takes_no_memory_of_its_own() -> None:
+    tile = buffer("s", (128, 256), "shared.dyn")
+    view = dataclasses.replace(buffer("v", (256, 128), "shared.dyn"), alias_of="s")
+    reshaped = op("copy", whole(view, "read"), whole(view, "write"))
+    assert kinds(kernel([tile, view], op("fill", whole(tile, "write")), reshaped)) == []
 
 
 def test_one_buffer_over_the_limit_is_certain() -> None:

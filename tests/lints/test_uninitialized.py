@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 from lint_kernels import branch, buffer, call, kernel, kinds, loop, only, op, store, whole
 
 from triage.model import Place
@@ -60,3 +62,10 @@ def test_buffers_that_reach_what_cannot_be_seen_into_are_left_alone() -> None:
 
 def test_a_read_that_may_never_happen() -> None:
     assert kinds(kernel([A, S], branch("flag", op("copy", whole(S, "read"), whole(A, "write"))))) == []
+
+
+def test_writing_through_another_shape_counts() -> None:
+    view = dataclasses.replace(buffer("v", (16384,), "shared.dyn"), alias_of="s")
+    out = op("copy", whole(view, "read"), whole(A, "write"))
+    assert kinds(kernel([A, S, view], FILL_S, out)) == []
+    assert only(kernel([A, S, view], out), "uninitialized-read").fields["buffer"] == "s"

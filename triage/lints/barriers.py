@@ -12,7 +12,7 @@ from triage.lints.program import Program, Visit
 from triage.model import Statement
 
 #: `T.sync_threads()` as the printed program shows it, with whatever arguments follow the scope
-BARRIER = re.compile(r"\btvm_storage_sync\(\s*\"shared(?:\.dyn)?\"\s*(?P<more>,[^)]*)?\)")
+BARRIER = re.compile(r"""\btvm_storage_sync\(\s*["']shared(?:\.dyn)?["']\s*(?P<more>,[^)]*)?\)""")
 #: a thread index against a number, the one form whose outcome is plain
 COMPARISON = re.compile(r"\(?\s*(?P<name>[A-Za-z_]\w*)\s*(?P<op><=?|>=?|==|!=)\s*(?P<number>\d+)\s*\)?")
 COMPARE = {

@@ -51,6 +51,14 @@ class Program:
                 if buffer is not None:
                     yield visit, access, buffer
 
+    def owner(self, buffer: BufferInfo) -> BufferInfo:
+        """The buffer that was allocated, for one that only looks at its memory in another shape."""
+        return self.buffers.get(buffer.alias_of, buffer) if buffer.alias_of is not None else buffer
+
+    def allocated(self) -> tuple[BufferInfo, ...]:
+        """The buffers that have memory of their own which the kernel allocates."""
+        return tuple(b for b in self.buffers.values() if b.alias_of is None and not b.param)
+
     def target_kind(self) -> str:
         return str(self.kernel.target.get("kind", ""))
 

@@ -23,7 +23,7 @@ def fragments(program: Program, device: Device, source: str | None) -> Iterator[
     if per_thread is None or not dims or len(dims) != len(program.kernel.launch.threads):
         return
     threads = math.prod(dims)
-    for buffer in program.buffers.values():
+    for buffer in program.allocated():
         if buffer.scope != "local.fragment" or buffer.bytes is None or threads <= 0:
             continue
         needed = math.ceil(buffer.bytes * 8 / (threads * REGISTER_BITS))

@@ -1,8 +1,8 @@
 """Shared memory: how much one block asks for, buffer by buffer, and how much the device can give it.
 
 Nothing checks this at compile time; the launch fails. What the lowered kernel asks for (`KernelRecord.shared_bytes`)
-decides where it is known. Before lowering only a bound is known from both sides: buffers whose lives do not overlap
-may share memory, so the plain sum is an upper bound, and what must be alive at once a lower one.
+decides where it is known. Before lowering the plain sum proves nothing, because buffers whose lives do not overlap
+share memory: only what must be alive at once counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from triage.lints.devices import Device
 from triage.lints.hazard import Hazard, label, size
 from triage.lints.program import Program, Visit, shared, shown
-from triage.model import BufferInfo, Label, Place, Statement
+from triage.model import BufferInfo, Label, Statement
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,17 @@ class Versioned:
 def over_limit(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """The block asks for more shared memory than it can get."""
     limit = device.shared_optin
-    buffers = [b for b in program.buffers.values() if shared(b) and not b.param]
-    if limit is None or not buffers or any(b.bytes is None for b in buffers):
+    buffers = [b for b in program.allocated() if shared(b) and b.bytes is not None]
+    if limit is None or not buffers:
         return
     versioned = {v.buffer.name: v for v in _versioned(program)}
     bytes_of = {b.name: (b.bytes or 0) * (versioned[b.name].stages if b.name in versioned else 1) for b in buffers}
     measured = program.kernel.shared_bytes
-    total = measured if measured is not None else sum(bytes_of.values())
-    if total <= limit:
+    asked = measured if measured is not None else _alive_at_once(program, versioned, bytes_of)
+    if asked <= limit:
         return
-    at_least = max(max(bytes_of.values()), *(_alive_in(loop, versioned, bytes_of) for loop in _loops(versioned)), 0)
     deepest = max(versioned.values(), key=lambda v: bytes_of[v.buffer.name], default=None)
-    fits = _stages_that_fit(total, limit, versioned)
+    fits = _stages_that_fit(asked, limit, versioned)
     largest = max(buffers, key=lambda b: bytes_of[b.name])
     yield Hazard(
         "shared-over-limit",
@@ -48,24 +47,24 @@ def over_limit(program: Program, device: Device, source: str | None) -> Iterator
         deepest.loop.at if deepest is not None and fits is not None else largest.at,
         labels=_labels(buffers, versioned, bytes_of),
         fields={
-            "bytes": total,
+            "bytes": asked,
             "limit": limit,
             "measured": measured is not None,
             "buffers": {shown(b): bytes_of[b.name] for b in buffers},
+            "sum": sum(bytes_of.values()),
             "largest": shown(largest),
             "num_stages": deepest.stages if deepest is not None else None,
             "num_stages_that_fit": fits,
             "arch": device.arch,
         },
-        certainty="certain" if measured is not None or at_least > limit else "likely",
     )
 
 
 def dynamic_extent(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """A shared buffer whose extent is known only at the launch."""
-    for buffer in program.buffers.values():
+    for buffer in program.allocated():
         symbols = [extent for extent in buffer.shape if not isinstance(extent, int)]
-        if shared(buffer) and symbols and not buffer.param:
+        if shared(buffer) and symbols:
             fields = {
                 "buffer": shown(buffer),
                 "shape": list(buffer.shape),
@@ -92,7 +91,7 @@ def _versioned(program: Program) -> Iterator[Versioned]:
         read = {a.buffer for v in inside for a in v.statement.accesses if a.mode != "write"}
         for name in sorted(filled & read):
             buffer = program.buffers.get(name)
-            if buffer is not None and shared(buffer):
+            if buffer is not None and shared(buffer) and buffer.bytes is not None and buffer.alias_of is None:
                 yield Versioned(buffer, visit, stages)
 
 
@@ -117,13 +116,15 @@ def _copies_from_global(program: Program, visit: Visit) -> bool:
     return "global" in scopes
 
 
-def _loops(versioned: dict[str, Versioned]) -> set[int]:
-    return {v.loop.order for v in versioned.values()}
-
-
-def _alive_in(loop: int, versioned: dict[str, Versioned], bytes_of: dict[str, int]) -> int:
-    """All buffers of one pipeline are alive together."""
-    return sum(bytes_of[name] for name, v in versioned.items() if v.loop.order == loop)
+def _alive_at_once(program: Program, versioned: dict[str, Versioned], bytes_of: dict[str, int]) -> int:
+    """What cannot share memory: all stages of one pipeline, and what one statement touches."""
+    together = [
+        {name for name, v in versioned.items() if v.loop.order == loop.loop.order} for loop in versioned.values()
+    ]
+    for visit in program.visits:
+        touched = (program.buffers.get(access.buffer) for access in visit.statement.accesses)
+        together.append({program.owner(buffer).name for buffer in touched if buffer is not None})
+    return max((sum(bytes_of.get(name, 0) for name in names) for names in together), default=0)
 
 
 def _stages_that_fit(total: int, limit: int, versioned: dict[str, Versioned]) -> int | None:
@@ -142,9 +143,5 @@ def _labels(buffers: list[BufferInfo], versioned: dict[str, Versioned], bytes_of
     for buffer in sorted(buffers, key=lambda b: -bytes_of[b.name]):
         stages = f" × {versioned[buffer.name].stages} stages" if buffer.name in versioned else ""
         text = f"{shown(buffer)}: {size(buffer.bytes or 0)}{stages} = {size(bytes_of[buffer.name])}"
-        labels += label(_at(buffer), text if stages else f"{shown(buffer)}: {size(bytes_of[buffer.name])}")
+        labels += label(buffer.at, text if stages else f"{shown(buffer)}: {size(bytes_of[buffer.name])}")
     return tuple(labels)
-
-
-def _at(buffer: BufferInfo) -> Place | None:
-    return buffer.at

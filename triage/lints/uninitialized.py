@@ -17,15 +17,16 @@ from triage.lints.program import Program, Visit, on_chip, shown
 from triage.model import Access, BufferInfo
 
 #: statement kinds whose accesses the record lists completely
-TRANSPARENT = frozenset({"op", "store", "for", "if", "while", "alloc", "block", "attr"})
+TRANSPARENT = frozenset({"op", "store", "bind", "for", "if", "while", "alloc", "block", "attr"})
 
 
 def reads(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """A buffer that is read, or accumulated into, before anything gave it a value."""
     uses: dict[str, list[tuple[Visit, Access]]] = defaultdict(list)
     for visit, access, buffer in program.accesses():
-        if on_chip(buffer) and not buffer.param:
-            uses[buffer.name].append((visit, access))
+        owner = program.owner(buffer)
+        if on_chip(owner) and not owner.param:
+            uses[owner.name].append((visit, access))
     for name, seen in uses.items():
         buffer = program.buffers[name]
         first = next(((v, a) for v, a in seen if a.mode != "write"), None)
@@ -49,12 +50,13 @@ def _straight_line(reader: Visit, writers: list[Visit]) -> bool:
 
 def _escapes(program: Program, buffer: BufferInfo) -> bool:
     """Whether some statement mentions the buffer without listing an access to it, or is opaque and mentions it."""
-    word = re.compile(rf"(?<![\w.]){re.escape(buffer.name)}(?![\w])")
+    names = {b.name for b in program.buffers.values() if program.owner(b) is buffer}
+    word = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})(?!\w)")
     for visit in program.visits:
         statement = visit.statement
         if statement.kind == "alloc" or not word.search(statement.text):
             continue
-        listed = any(access.buffer == buffer.name for access in statement.accesses)
+        listed = any(access.buffer in names for access in statement.accesses)
         if not listed or statement.kind not in TRANSPARENT:
             return True
     return False
