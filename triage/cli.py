@@ -345,7 +345,9 @@ def _graph(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    raise NotImplementedError
+    from triage.tools import doctor
+
+    return doctor.command(args.require, args.python, args.json)
 
 
 def _explain(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from triage.graph.spec import ToolSpec
-from triage.tools import observe, read_error, static_checks
+from triage.tools import doctor, lower_kernels, lower_trace, observe, read_error, static_checks
 from triage.tools.base import Result, Work
 from triage.tools.planned import PLANNED
 
@@ -15,6 +15,9 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (observe.SPEC, observe.run),
     (read_error.SPEC, read_error.run),
     (static_checks.SPEC, static_checks.run),
+    (doctor.SPEC, doctor.run),
+    (lower_kernels.SPEC, lower_kernels.run),
+    (lower_trace.SPEC, lower_trace.run),
 )
 
 SPECS: Mapping[str, ToolSpec] = {spec.name: spec for spec in (*(spec for spec, _ in BUILT), *PLANNED)}
