@@ -301,7 +301,7 @@ class EventReader:
         for path, offset in self._offsets.items():
             with contextlib.suppress(OSError):
                 self._torn += path.stat().st_size > offset
-        return sorted(self._events, key=lambda e: (e["t"], e["seq"])), self._torn
+        return _final(sorted(self._events, key=lambda e: (e["t"], e["seq"]))), self._torn
 
     def _decode(self, lines: bytes) -> list[Event]:
         events = []
@@ -316,6 +316,12 @@ class EventReader:
             else:
                 self._torn += 1
         return events
+
+
+def _final(events: list[Event]) -> list[Event]:
+    """Without the errors that a later event of the same process supersedes (seen again where they ended the script)."""
+    gone = {(e.get("pid"), id) for e in events if e["type"] == "error" for id in e.get("supersedes") or ()}
+    return [e for e in events if e["type"] != "error" or (e.get("pid"), e.get("id")) not in gone]
 
 
 def _ordered(event: Event) -> bool:

@@ -150,19 +150,23 @@ class Script:
         sys.modules["__main__"] = module
         self.context.namespace = module.__dict__
         try:
-            with self._device():
+            with contextlib.ExitStack() as device:
+                self._enter(device)
                 self._execute(module)
                 self._afterwards(module)
         except SystemExit as error:
             self._exited(error)
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever ends the script is to be reported
             self._raised(error)
         self.context.emit("bye", how="returned", code=0, lost=self.context.log.lost)
 
-    def _device(self) -> contextlib.AbstractContextManager[Any]:
+    def _enter(self, device: contextlib.ExitStack) -> None:
+        """Enter the virtual device; if that fails, the script runs without it and the events say so."""
         virtual = virtual_device() if self.context.mode == "virtual" else None
-        return virtual.around_script(self.context) if hasattr(virtual, "around_script") else contextlib.nullcontext()
+        if hasattr(virtual, "around_script"):
+            with self.context.guarded("enter the virtual device"):
+                device.enter_context(virtual.around_script(self.context))
 
     def _execute(self, module: types.ModuleType) -> None:
         argv = list(self.spec.get("argv", []))
@@ -179,7 +183,6 @@ class Script:
         full = os.path.abspath(path)
         loader = importlib.machinery.SourceFileLoader("__main__", full)
         module.__dict__.update(__file__=full, __loader__=loader, __cached__=None, __annotations__={})
-        self.context.phase = "import"
         code = compile(_read(full), full, "exec", dont_inherit=True)
         exec(code, module.__dict__)
 
@@ -194,27 +197,20 @@ class Script:
         code = error.code
         status = code if isinstance(code, int) else 0 if code is None else 1
         if status:
-            self.context.report_error(error, self.context.phase, None, handled=False)
+            self.context.report_error(error, None, None, handled=False)
         self.context.emit("bye", how="exited", code=status, lost=self.context.log.lost)
 
     def _raised(self, error: BaseException) -> None:
         """Print the error as the interpreter would, without the frames of the harness, and leave with status 1."""
-        error.__traceback__ = without_harness(error.__traceback__)
-        self.context.report_error(error, self.context.phase, None, handled=False)
+        from . import errors
+
+        self.context.report_error(error, None, None, handled=False)
+        errors.hide_harness(error)
         self.context.emit("bye", how="raised", code=1, lost=self.context.log.lost)
         if isinstance(error, KeyboardInterrupt):
             raise error
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(1)
-
-
-def without_harness(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """`trace` from the first frame on that is not of the harness (nor of `runpy`, which it calls)."""
-    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
-    rest = trace
-    while rest is not None and os.path.abspath(rest.tb_frame.f_code.co_filename).startswith(own):
-        rest = rest.tb_next
-    return rest
 
 
 def _read(path: str) -> bytes:
@@ -236,7 +232,7 @@ def _watch_threads(context: Any) -> None:
 
     def hook(args: Any) -> None:
         if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
-            context.report_error(args.exc_value, context.phase, None, handled=True)
+            context.report_error(args.exc_value, None, None, handled=True)
         original(args)
 
     threading.excepthook = hook

@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import places, record, target
+from . import places, record, spans, target
 
 LINE_DIRECTIVES = "tl.emit_line_directives"
 
@@ -40,6 +40,9 @@ def install(tilelang: types.ModuleType, context: Any) -> None:
     nvcc = sys.modules.get("tilelang.contrib.nvcc")
     if nvcc is not None:
         nvcc.compile_cuda = functools.wraps(nvcc.compile_cuda)(capture.device(nvcc.compile_cuda))
+    builder = sys.modules["tilelang.language.eager.builder"].Builder
+    builder.prim_func = functools.wraps(builder.prim_func)(capture.building(builder.prim_func))
+    spans.name_user_lines(builder, context)
     if context.mode == "virtual":
         _pin_detection(context)
 
@@ -133,6 +136,20 @@ class Capture:
             return self._timed("device", lambda: original(code, *args, **options))
 
         return compile_cuda
+
+    def building(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Around the building of one PrimFunc from its Python function; the script may catch its errors."""
+
+        @contextlib.contextmanager
+        def prim_func(builder: Any, name: str) -> Iterator[Any]:
+            with original(builder, name) as value:
+                try:
+                    yield value
+                except Exception as error:
+                    self.context.report_error(error, "build", None, handled=True)
+                    raise
+
+        return prim_func
 
     # -- one compile ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import linecache
 import os
 import types
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 CXX = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".inc")
@@ -19,8 +20,26 @@ BUILDER = "__tb"
 def record(error: BaseException, context: Any, phase: str | None, kernel: str | None, handled: bool) -> dict[str, Any]:
     """The error and what is behind it; `causes` are nearest first and have no causes of their own."""
     first, *behind = [_one(e, context) for e in chain(error)]
+    phase = phase or phase_of(error, first["frames"])
     kind = "compiler" if phase == "device" else "exception"
     return first | {"kind": kind, "phase": phase, "kernel": kernel, "handled": handled, "causes": behind}
+
+
+def phase_of(error: BaseException, frames: list[dict[str, Any]]) -> str | None:
+    """What the subject was doing when an error arose that no wrapper saw: import, build, call, or None (its own code)."""
+    if isinstance(error, (SyntaxError, ImportError)):
+        return "import"
+    for frame in reversed(frames):
+        path = frame["file"].replace(os.sep, "/")
+        if path.startswith("<frozen importlib"):
+            return "import"
+        if "/tilelang/jit/adapter/" in path or (
+            path.endswith("/tilelang/jit/kernel.py") and frame["function"] == "__call__"
+        ):
+            return "call"
+        if "/tilelang/language/" in path or "/tilelang/jit/" in path or frame.get("dsl"):
+            return "build"
+    return None
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
@@ -71,38 +90,87 @@ def _named(error: BaseException) -> list[dict[str, Any]]:
     return [place | {"snippet": (error.text or "").rstrip("\n") or None}]
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A frame at the instruction it is in; `line` may be wrong in rewritten code."""
+
+    frame: types.FrameType
+    line: int
+    instruction: int
+
+
 def frames(trace: types.TracebackType | None, context: Any) -> list[dict[str, Any]]:
-    """The frames of a traceback, outermost first; of a very deep one, the first and the last."""
+    """The frames from the outermost call to the raising one, without those of the harness.
+
+    Where the harness itself saw the exception pass, the traceback begins in the middle of the stack: the frames
+    outside are taken from the running stack. Of a very deep stack the first and the last frames are kept.
+    """
     entries = []
     while trace is not None:
-        entries.append(trace)
+        entries.append(Entry(trace.tb_frame, trace.tb_lineno or 0, trace.tb_lasti))
         trace = trace.tb_next
+    inside = next((n for n, e in enumerate(entries) if not is_harness(e.frame.f_code.co_filename)), len(entries))
+    if 0 < inside < len(entries):
+        entries = [*_outside(entries[inside - 1].frame), *entries[inside:]]
+    entries = [e for e in entries if not is_harness(e.frame.f_code.co_filename)]
     if len(entries) > MAX_FRAMES:
         entries = entries[: MAX_FRAMES // 2] + entries[-MAX_FRAMES // 2 :]
-    lines = dsl_lines([entry.tb_frame for entry in entries])
+    lines = dsl_lines([entry.frame for entry in entries])
     return [_frame(entry, lines.get(number), context) for number, entry in enumerate(entries)]
 
 
-def _frame(entry: types.TracebackType, statement: int | None, context: Any) -> dict[str, Any]:
-    code = entry.tb_frame.f_code
-    file, line = code.co_filename, entry.tb_lineno or 0
+def _outside(frame: types.FrameType) -> list[Entry]:
+    """The frames that called `frame`, outermost first."""
+    found: list[Entry] = []
+    outer = frame.f_back
+    while outer is not None:
+        found.append(Entry(outer, outer.f_lineno or 0, outer.f_lasti))
+        outer = outer.f_back
+    found.reverse()
+    return found
+
+
+HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def is_harness(file: str) -> bool:
+    return os.path.abspath(file).startswith(HERE)
+
+
+def hide_harness(error: BaseException) -> None:
+    """Take the frames of the harness out of the tracebacks of `error` and of what is behind it, for printing."""
+    for one in chain(error):
+        kept = []
+        trace = one.__traceback__
+        while trace is not None:
+            if not is_harness(trace.tb_frame.f_code.co_filename):
+                kept.append(trace)
+            trace = trace.tb_next
+        for trace, following in zip(kept, [*kept[1:], None], strict=True):
+            trace.tb_next = following
+        one.__traceback__ = kept[0] if kept else None
+
+
+def _frame(entry: Entry, statement: int | None, context: Any) -> dict[str, Any]:
+    code = entry.frame.f_code
+    file, line = code.co_filename, entry.line
     columns: tuple[int | None, int | None] = (None, None)
     if statement is not None and not within_statement(file, statement, line):
         line = statement  # rewritten code carries the line of the decorator, or of nothing
-    elif statement is None or line:
+    else:
         columns = _columns(entry, file, line)
     cxx = file == "<unknown>" or file.endswith(CXX)
-    text = "" if cxx else linecache.getline(file, line).strip()
     user = False if cxx else context.is_user(file)
     return {
         "file": os.path.abspath(file) if user else file,
         "line": line,
         "function": code.co_name,
-        "text": text,
+        "text": "" if cxx else linecache.getline(file, line).strip(),
         "lang": "cxx" if cxx else "python",
         "user": user,
         "column": columns[0],
         "end_column": columns[1],
+        "dsl": BUILDER in code.co_freevars,
     }
 
 
@@ -158,13 +226,13 @@ def _statement_ends(file: str) -> dict[int, int]:
     return ends
 
 
-def _columns(entry: types.TracebackType, file: str, line: int) -> tuple[int | None, int | None]:
+def _columns(entry: Entry, file: str, line: int) -> tuple[int | None, int | None]:
     """The 1-based columns of the failing expression, the end exclusive, if it lies on one line."""
-    positions = getattr(entry.tb_frame.f_code, "co_positions", None)
-    if positions is None or entry.tb_lasti < 0:
+    positions = getattr(entry.frame.f_code, "co_positions", None)
+    if positions is None or entry.instruction < 0:
         return None, None
     for number, (first, last, start, end) in enumerate(positions()):
-        if number == entry.tb_lasti // 2:
+        if number == entry.instruction // 2:
             if first != line or last != line or start is None or end is None:
                 return None, None
             text = linecache.getline(file, line).encode()

@@ -22,6 +22,9 @@ INLINE_LIMIT = 16 * 1024
 #: variables that may decide how tilelang behaves; no other variable is ever written down
 ENVIRONMENT = ("TILELANG_", "TL_", "TVM_", "CUDA_", "ASCEND_", "OMP_")
 
+#: the attribute by which a reported exception is recognized when it is seen again
+MARK = "_triage_reported"
+
 Place = dict[str, Any]
 
 
@@ -139,12 +142,10 @@ class Context:
         #: how the architecture was chosen, and the default target the script or its environment asked for
         self.why: str | None = None
         self.requested_default: str | None = None
-        #: what the script is doing now, for errors nobody reported more precisely
-        self.phase = "import"
         #: the namespace of the script, once it runs
         self.namespace: dict[str, Any] = {}
         self._answered: set[str] = set()
-        self._reported: dict[int, BaseException] = {}
+        self._errors = itertools.count(1)
 
     def emit(self, type: str, **fields: Any) -> None:
         """Append one event; never raises. `fields` are plain JSON values; large ones become blobs."""
@@ -176,21 +177,32 @@ class Context:
         return {"file": os.path.abspath(file), "line": line}
 
     def report_error(self, error: BaseException, phase: str | None, kernel: str | None, handled: bool) -> None:
-        """Write an `error` event for an exception; a second report of the same exception object is dropped.
+        """Write an `error` event for an exception.
 
-        `phase` says what the subject was doing (import, build, lower, codegen, device, load, call, launch).
+        `phase` says what the subject was doing (import, build, lower, codegen, device, load, call, launch); None lets
+        the frames tell. Whoever sees an exception pass reports it as `handled`: nobody knows yet who will catch it.
+        If it later ends the script, the event written then `supersedes` that one and inherits its phase and kernel.
         """
         from . import errors
 
-        if self._reported.get(id(error)) is error:
+        earlier = [r for r in (getattr(e, MARK, None) for e in errors.chain(error)) if r is not None]
+        own = getattr(error, MARK, None)
+        if own is not None and (handled or not own["handled"]):
             return
-        self._reported[id(error)] = error
+        if earlier:
+            phase, kernel = phase or earlier[0]["phase"], kernel or earlier[0]["kernel"]
+        record = errors.record(error, self, phase, kernel, handled)
+        identity = f"x{next(self._errors)}"
+        with contextlib.suppress(AttributeError):  # an exception class with __slots__ cannot be marked
+            setattr(error, MARK, {"id": identity, "phase": record["phase"], "kernel": kernel, "handled": handled})
         self.emit(
             "error",
-            phase=phase,
+            id=identity,
+            supersedes=[r["id"] for r in earlier],
+            phase=record["phase"],
             kernel=kernel,
             handled=handled,
-            error=errors.record(error, self, phase, kernel, handled),
+            error=record,
         )
 
     @contextlib.contextmanager

@@ -23,7 +23,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
         names: Sequence[str],
         before: Callable[[str], None],
         after: Callable[[ModuleType, float], None],
-        done: Callable[[], None],
+        done: Callable[[], None] = lambda: None,
     ) -> None:
         self.names = set(names)
         self.before = before
@@ -65,8 +65,8 @@ class AfterImport(importlib.abc.MetaPathFinder):
     def _find(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        for finder in sys.meta_path:
-            if finder is self or not hasattr(finder, "find_spec"):
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            if not hasattr(finder, "find_spec"):
                 continue
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
