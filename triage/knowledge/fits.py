@@ -137,6 +137,13 @@ def _miss(rule: Rule, way: Alternative, text: str, there: set[str], weights: Map
     return NearMiss(rule, share, tuple(present), missing, _line_of(text, present))
 
 
+def words_present(rule: Rule, text: str) -> float:
+    """The share of the words that a rule's expression demands, in its best way to match, which the text has."""
+    there = _words(text)
+    ways = [[word for fragment in way for word in _words(fragment)] for way in alternatives(rule.match.text or "")]
+    return max((len(set(way) & set(there)) / len(set(way)) for way in ways if way), default=0.0)
+
+
 def _line_of(text: str, words: Sequence[str]) -> int | None:
     """The line that holds the most of the words."""
     counts = [

@@ -48,6 +48,14 @@ REQUIRED = {
 def load_rules(root: Path | None = None) -> RuleSet:
     """Read every rule. Raises `RuleErrors` with all problems of all files, `FileNotFoundError` without a folder."""
     root = root or rules_root()
+    rules, problems = read_all(root)
+    if problems:
+        raise RuleErrors(problems)
+    return RuleSet(tuple(rules), root)
+
+
+def read_all(root: Path) -> tuple[list[Rule], list[Problem]]:
+    """The rules that can be read, in the order of their codes, and all problems. Raises `FileNotFoundError`."""
     if not root.is_dir():
         raise FileNotFoundError(f"no rules folder at {root}")
     rules: list[Rule] = []
@@ -58,9 +66,7 @@ def load_rules(root: Path | None = None) -> RuleSet:
         if found:
             rules.append(found)
     problems += _across(rules, root)
-    if problems:
-        raise RuleErrors(problems)
-    return RuleSet(tuple(sorted(rules, key=lambda r: r.code)), root)
+    return sorted(rules, key=lambda rule: rule.code), problems
 
 
 def read_rule(path: Path, root: Path | None = None) -> tuple[Rule | None, list[Problem]]:

@@ -238,8 +238,8 @@ def raised_where(rule: Rule, error: ErrorRecord) -> tuple[bool | None, str]:
         return (None, "no frame was seen") if wanted or error.kind == "exception" else (True, "")
     if user_raised(error):
         return False, f"raised by the user's own statement at {frame.file}:{frame.line}"
-    if not wanted:
-        return True, ""
+    if not wanted:  # the rule does not say where it is raised: then anything may have raised this text
+        return (None, "") if error.kind == "exception" else (True, "")
     where = f"raised in {frame.file}:{frame.line}"
     if frame.user:
         return (USER in wanted), where

@@ -41,7 +41,7 @@ LEVELS = ("fault", "advice")
 PLACES = ("frame", "argument", "launch", "decorator", "call", "named", "none")
 #: Stages in which the deepest user frame is the line that went wrong: Python is executing the user's own statements.
 #: In the others it is only the call that started a compile, which must not be blamed.
-FRAME_STAGES = frozenset({"install", "import", "target", "dsl", "compile", "call", "launch"})
+FRAME_STAGES = frozenset({"install", "import", "target", "dsl", "compile", "call"})
 #: Stages whose errors carry the user's line through `#line` directives, where they were emitted.
 NAMED_STAGES = frozenset({"codegen", "device-compile"})
 DEFAULT_CHECKED_WITH = ("0.1.15",)

@@ -1,0 +1,181 @@
+"""The fixtures beside a rule: `hit-*` that it must match, `miss-*` that it must not though they look alike.
+
+A `.log` is real output. In a hit the decisive line may be followed by a mark, which is taken out before the log is read:
+
+    AssertionError: T.gemm K shape check failed: K_A = 32, K_B = 128
+    #^ TLG014 k_a=32 k_b=128
+
+It says that the match lies in the line above and captured at least these values. A `.json` holds recorded records, for
+what has no text: an object `{"on", "data", "about"?, "facts"?}` or a list of them, `data` as `model.to_json` writes an error, a
+warning or a kernel, or a lint its hazard.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from triage.conditions import literal
+from triage.knowledge.match import (
+    Record,
+    Trial,
+    record_of_error,
+    record_of_hazard,
+    record_of_kernel,
+    record_of_warning,
+    records_of_output_line,
+    search,
+    try_rule,
+)
+from triage.knowledge.rule import Rule
+from triage.model import ErrorRecord, KernelRecord, WarningRecord, from_json
+
+#: Turns a log into records: text and a name for it in, records out. The readers do it; this package does not know them.
+Read = Callable[[str, str], Sequence[Record]]
+MARK = "#^ "
+SUFFIXES = (".log", ".json")
+
+
+class FixtureError(ValueError):
+    """A fixture cannot be read; the message says why."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a hit says about its line (counted from 1, marks taken out): the code and some of the captures."""
+
+    code: str
+    line: int
+    captures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fixture:
+    path: Path
+    hit: bool
+    text: str
+    marks: tuple[Mark, ...]
+    records: tuple[tuple[Record, Mapping[str, Any]], ...]
+    """Each record with the facts that were known about it."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    def trials(self, rule: Rule) -> list[tuple[Record, Trial]]:
+        """The records that the rule matches."""
+        tries = [(record, try_rule(rule, record, facts)) for record, facts in self.records]
+        return [(record, trial) for record, trial in tries if trial.matched]
+
+
+def fixture_paths(rule: Rule) -> list[Path]:
+    """The `hit-*` and `miss-*` files beside a rule."""
+    folder = rule.fixtures
+    if folder is None or not folder.is_dir():
+        return []
+    return sorted(p for p in folder.iterdir() if p.name.startswith(("hit-", "miss-")) and p.suffix in SUFFIXES)
+
+
+def read_fixture(path: Path, read: Read) -> Fixture:
+    """Read one fixture. Raises `FixtureError`."""
+    try:
+        raw = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FixtureError(f"cannot be read: {error}") from None
+    hit = path.name.startswith("hit-")
+    if path.suffix == ".json":
+        return Fixture(path, hit, "", (), tuple(_recorded(raw)))
+    text, marks = take_marks(raw)
+    return Fixture(path, hit, text, tuple(marks), tuple((record, {}) for record in read(text, path.name)))
+
+
+def take_marks(raw: str) -> tuple[str, list[Mark]]:
+    """The text without its marks, and the marks. Raises `FixtureError` for a mark that is none."""
+    kept: list[str] = []
+    marks = []
+    for line in raw.splitlines(keepends=True):
+        if line.startswith(MARK):
+            marks.append(_mark(line, len(kept)))
+        else:
+            kept.append(line)
+    return "".join(kept), marks
+
+
+def _mark(line: str, above: int) -> Mark:
+    try:
+        code, *pairs = shlex.split(line[len(MARK) :])
+        captures = {name: literal(value) for name, value in (pair.split("=", 1) for pair in pairs)}
+    except ValueError as error:
+        raise FixtureError(f"not a mark: {line.strip()!r} ({error})") from None
+    if above == 0:
+        raise FixtureError("a mark stands below the line it is about")
+    return Mark(code, above, captures)
+
+
+def _recorded(raw: str) -> list[tuple[Record, Mapping[str, Any]]]:
+    try:
+        data = json.loads(raw)
+        entries = data if isinstance(data, list) else [data]
+        return [(_record(entry), entry.get("facts", {})) for entry in entries]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FixtureError(f"not recorded records: {type(error).__name__}: {error}") from None
+
+
+def _record(entry: Mapping[str, Any]) -> Record:
+    on, data, about = entry["on"], entry["data"], entry.get("about", "run")
+    match on:
+        case "error":
+            record = record_of_error(from_json(ErrorRecord, data))
+        case "warning":
+            record = record_of_warning(from_json(WarningRecord, data))
+        case "kernel":
+            record = record_of_kernel(from_json(KernelRecord, data))
+        case "hazard":
+            record = record_of_hazard(data)
+        case "log":
+            record = records_of_output_line(data)[0]
+        case _:
+            raise FixtureError(f"no fixture can hold a record on {on!r}")
+    return replace(record, about=about)
+
+
+def mark_problems(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, Trial]]) -> list[str]:
+    """What the marks of a hit say and the match does not do."""
+    problems = []
+    lines = fixture.text.splitlines()
+    for mark in fixture.marks:
+        if mark.code != rule.code:
+            problems.append(f"marks {mark.code} beside {rule.code}")
+            continue
+        if not any(_lies_in(rule, record, lines[mark.line - 1]) for record, _ in trials):
+            problems.append(f"line {mark.line} is marked, but the match lies elsewhere")
+        for name, value in mark.captures.items():
+            seen = [trial.captures.get(name) for _, trial in trials]
+            if value not in seen:
+                problems.append(f"{name} is marked {value!r}, but captured was {seen[0]!r}")
+    return problems
+
+
+def _lies_in(rule: Rule, record: Record, line: str) -> bool:
+    """Whether the matched text, of which only the first line counts, stands in this line."""
+    found = search(rule.match.text or "", record.text or "")
+    return found is not None and found[0].strip().split("\n")[0] in line
+
+
+def blessed(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, Trial]]) -> str:
+    """The text of a hit with a mark below the first line that holds the match; as it is if no line does."""
+    lines = fixture.text.splitlines(keepends=True)
+    for record, trial in trials:
+        for number, line in enumerate(lines):
+            if _lies_in(rule, record, line):
+                values = [
+                    shlex.quote(f"{name}={value}") for name, value in trial.captures.items() if "\n" not in str(value)
+                ]
+                end = "" if line.endswith("\n") else "\n"
+                mark = MARK + " ".join([rule.code, *values]) + "\n"
+                return "".join([*lines[:number], line, end, mark, *lines[number + 1 :]])
+    return fixture.text
