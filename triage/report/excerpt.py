@@ -8,7 +8,7 @@ from triage.model import Label, Location
 from triage.report.contract import Excerpt
 
 #: lines shown before and after the faulty one: enough to see the enclosing loop, few enough for one screen
-AROUND = 3
+AROUND = 2
 #: lines shown around a label: the declaration itself says it
 AROUND_LABEL = 0
 #: two pieces closer than this are drawn as one, because a gap mark would take as much room as the lines it hides

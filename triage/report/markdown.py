@@ -14,7 +14,7 @@ from typing import Any
 from triage.report import words
 from triage.report.contract import FixEntry, Report, Verdict
 from triage.report.source import draw
-from triage.report.text import defuse, one_line, visible
+from triage.report.text import defuse, one_line, paragraphs, visible
 
 #: the drawing of source lines; a Markdown page is not bound to a terminal's width
 WIDTH = 120
@@ -106,7 +106,7 @@ def _verdict(verdict: Verdict, level: int = 2) -> list[str]:
         drawn = [line.gutter + line.text for line in draw(verdict, WIDTH)]
         blocks += [fence("\n".join(drawn))] if drawn else []
     if verdict.get("why") or quote is not None or verdict["known_issues"]:
-        blocks += [f"{head} Why", prose(verdict.get("why", ""))]
+        blocks += [f"{head} Why", *(prose(part) for part in paragraphs(verdict.get("why", "")))]
     if quote is not None:
         at = f"{code(quote['artifact'])}" if quote["artifact"] else "the output"
         blocks += [f"From {at}" + (f", line {quote['line']}:" if quote["line"] else ":"), fence(quote["text"])]
@@ -126,23 +126,20 @@ def _issue(issue: dict[str, Any]) -> str:
 
 
 def _fix(number: int, fix: FixEntry) -> list[str]:
-    basis = prose(words.fix_basis(fix["verified"], fix["level"], fix["by"]))
-    blocks = [f"**{number}. {prose(fix['title'])}** ({basis})"]
-    if fix["detail"]:
-        blocks.append("\n\n".join(prose(part) for part in fix["detail"].split("\n\n")))
+    by = f" by {code(fix['by'])}" if fix["by"] else ""
+    blocks = [f"{number}\\. {prose(fix['title'])} ({words.fix_basis(fix['verified'], fix['level'])}{by})"]
+    blocks += [prose(part) for part in paragraphs(fix["detail"])]
     if fix["patch"]:
         blocks.append(fence(fix["patch"], "diff"))
     return blocks
 
 
 def _how_sure(verdict: Verdict) -> list[str]:
-    basis = verdict.get("basis", words.NOT_RUN)
-    lines = [
-        f"{words.STATE['unknown'] if verdict['state'] == 'unknown' else words.CONFIDENCE[verdict['confidence']]} ({prose(basis)})"
-    ]
     location = verdict["location"]
-    if location is not None and location["found_by"]:
-        lines.append(f"The line: {words.FOUND_BY[location['found_by']]}.")
+    sure = words.how_sure(verdict["state"], verdict["confidence"], location["found_by"] if location else None)
+    lines = [f"{sure} ({prose(verdict.get('basis', words.NOT_RUN))})"]
+    if verdict["state"] in ("localized", "classified"):
+        lines.append(f"{verdict['confidence']} means: {words.CONFIDENCE[verdict['confidence']]}")
     owner = words.OWNER[verdict["owner"]]
     if owner:
         lines.append(f"At fault: {owner}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,8 +21,11 @@ class Drawn:
     kind: Literal["code", "fault", "caret", "label", "gap", "file"]
 
 
-def draw(verdict: Verdict, width: int) -> Iterator[Drawn]:
-    """Draw the excerpts of a verdict in lines of at most `width` characters; other files than the location's get a head."""
+def draw(verdict: Verdict, width: int, path: Callable[[str], str] = one_line) -> Iterator[Drawn]:
+    """Draw the excerpts of a verdict in lines of at most `width` characters.
+
+    Files other than the location's get a line with their name, written as `path` says.
+    """
     excerpts = verdict.get("excerpts", [])
     if not excerpts:
         return
@@ -33,7 +36,7 @@ def draw(verdict: Verdict, width: int) -> Iterator[Drawn]:
     previous: str | None = main
     for number, excerpt in enumerate(ordered):
         if excerpt["file"] != previous:
-            yield Drawn(" " * (INDENT + digits + 1), one_line(excerpt["file"]), "file")
+            yield Drawn(" " * (INDENT + digits + 1), path(excerpt["file"]), "file")
         elif number:
             yield Drawn(" " * (INDENT + digits - 1) + "…", "", "gap")
         previous = excerpt["file"]
@@ -81,3 +84,14 @@ def _window(text: str, shift: int, room: int) -> str:
     if len(text) > shift + room:
         cut = cut[: room - 1] + "…"
     return cut
+
+
+def changed_lines(patch: str) -> list[str]:
+    """The removed and added lines of a unified diff, without their common indentation, for reading only."""
+    changed = [
+        visible(line)
+        for line in patch.splitlines()
+        if line[:1] in ("-", "+") and not line.startswith(("--- ", "+++ ")) and line[1:].strip()
+    ]
+    common = min((len(line) - 1 - len(line[1:].lstrip()) for line in changed), default=0)
+    return [f"{line[0]} {line[1 + common :]}" for line in changed]

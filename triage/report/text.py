@@ -10,9 +10,12 @@ import re
 import unicodedata
 
 TAB = 4
+#: stands for a blank that must not end a line; foreign text cannot hold it once it is `visible` (it is of category Co)
+GLUE = "\ue000"
 
 #: shown as escapes although they are not of category C: separators that break lines behind our back
 _BREAKS = "\u0085\u2028\u2029"
+_LIST = re.compile(r"[-*•] |\d+[.)] ")
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 #: stand-ins where the output encoding has only ASCII
@@ -31,6 +34,21 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """`visible` text on one line, runs of white space being one blank."""
     return visible(" ".join(text.split()))
+
+
+def paragraphs(text: str) -> list[str]:
+    """Prose that was wrapped for a file, as one `visible` line a paragraph; indented lines and lists stay as they are."""
+    found: list[str] = []
+    joining = False
+    for line in visible(text).split("\n"):
+        body = line.strip()
+        own = line[:1].isspace() or _LIST.match(line) is not None
+        if joining and body and not own:
+            found[-1] += " " + body
+        elif body:
+            found.append(line.rstrip())
+        joining = bool(body) and not line[:1].isspace()
+    return found
 
 
 def _visible_line(line: str) -> str:

@@ -9,15 +9,15 @@ from triage.model import Environment, Finding, FoundBy, State, Step, StepOutcome
 FOUND_BY = {
     "frame": "the error was raised while this line of your file was running",
     "line-directive": "the compiler's own message carries this line of your file",
-    "experiment": "experiments on the captured kernel: the same error stays only while this is there",
-    "span": "the source position that the compiler attached to the statement",
-    "lint": "computed from the captured kernel; nothing had to run",
+    "experiment": "in experiments on the captured kernel the error stays only while this is there",
+    "span": "the compiler attached this source position to the statement",
+    "lint": "computed from the captured kernel, without running it",
 }
 
 CONFIDENCE = {
-    "confirmed": "confirmed: an experiment, or the error's own frame and operands, shows it",
-    "likely": "likely: the evidence fits this cause; no counter-experiment was made",
-    "possible": "possible: a hint worth following, not a proof",
+    "confirmed": "an experiment, or the error's own frame and operands, shows it",
+    "likely": "the evidence fits this cause; no counter-experiment was made",
+    "possible": "a hint worth following, not a proof",
 }
 
 OWNER = {
@@ -63,9 +63,15 @@ def basis(subject_kind: str, finding: Finding, steps: Sequence[Step], environmen
     return measured_on(environments[0] if environments else None)
 
 
-def fix_basis(verified: str, level: str | None, by: str | None) -> str:
+def fix_basis(verified: str, level: str | None) -> str:
     """How far a suggested change was tried: it is a suggestion until something ran with it."""
     if verified == "not-run":
         return NOT_RUN
-    outcome = f"tried: {level or 'works'}" if verified == "passed" else "tried: does not help"
-    return f"{MEASURED_HERE}, {outcome}" + (f" ({by})" if by else "")
+    return f"{MEASURED_HERE}: {level or 'works'}" if verified == "passed" else f"{MEASURED_HERE}: does not help"
+
+
+def how_sure(state: str, confidence: str, found_by: str | None) -> str:
+    """One sentence: the confidence, and what it rests on."""
+    if state == "unknown":
+        return "unknown: a fault was seen, and nothing known here tells its cause"
+    return f"{confidence}: {FOUND_BY[found_by] if found_by else CONFIDENCE[confidence]}"
