@@ -90,8 +90,6 @@ class Stages:
         )
 
     def _guesses(self, error: ErrorRecord) -> Iterator[StageGuess]:
-        if error.kind == "compiler":
-            yield StageGuess("device-compile", None, Owner.UNKNOWN, f"a message of {error.type}")
         if error.type in _SYNTAX_ERRORS:
             yield StageGuess(None, None, Owner.KERNEL, "Python cannot parse the file")
         raised_by_author = _raised_by_author(error)
@@ -99,6 +97,8 @@ class Stages:
             yield from self._by_wording(error, certain=True)
             if error.type in _IMPORT_ERRORS:
                 yield StageGuess("import", None, Owner.ENVIRONMENT, f"an {error.type}")
+        if error.kind == "compiler":
+            yield StageGuess("device-compile", None, Owner.UNKNOWN, f"a message of {error.type}")
         yield from self._by_pass(error)
         yield from self._by_cxx(error)
         yield from self._by_python(error)

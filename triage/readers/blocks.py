@@ -29,7 +29,11 @@ SHELL_CRASH = re.compile(
     r"(?:.*[:\d] +)?(?P<what>Segmentation fault|Bus error|Illegal instruction|Aborted|Killed|Floating point exception)"
     r"(?: +\(core dumped\))?(?:$| {2,}\S)"
 )
-_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*(?:\.<locals>)?\.)*(?:[A-Z]\w*|error))(?:: ?(?P<message>.*))?$")
+_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*(?:\.<locals>)?\.)*(?:[A-Z]\w*[a-z]\w*|error))(?:: ?(?P<message>.*))?$"
+)
+#: what programs around the subject print after its error
+_AROUND = ("##[", "make: ***", "make[", "ninja: ", "srun: ", "slurmstepd: ", "+ exit")
 _ENDS_LIKE_ERROR = re.compile(r"(?:Error|Exception|Interrupt|Exit|Failure|Abort|Group)$|^error$|\.error$")
 
 
@@ -45,9 +49,10 @@ def starts_block(view: str) -> bool:
     if head.isdigit():
         return TILELANG_LOG.match(view) is not None
     if head in "-=_#+":
-        return SECTION.match(view) is not None
+        return view.startswith(_AROUND) or SECTION.match(view) is not None
     return (
         view.startswith((TRACEBACK, CAUSE, CONTEXT))
+        or view.startswith(_AROUND)
         or view.startswith(CRASH_HEADS)
         or PREAMBLE.match(view) is not None
         or shell_crash(view) is not None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from triage.model import ErrorRecord, FoundBy, Frame, Location
 from triage.readers.frames import User
 from triage.readers.lines import Line, quote
+from triage.readers.messages import mentions
 
 #: begins the compiler's own output inside an exception message
 COMPILER_OUTPUT = re.compile(r"^Compilation (?:error:|Failed! )", re.MULTILINE)
@@ -138,15 +139,13 @@ def compiler_causes(body: Sequence[Line], artifact: str | None, user: User) -> t
     command = next((at for at in range(mark, len(body)) if body[at].view.startswith(COMMAND)), len(body))
     errors = [d for d in read_diagnostics(body[mark + 1 : command]) if d.is_error]
     source = [line.view for line in body[:mark]]
-    if not source:  # `Compilation Failed!` puts the source last
-        source = [line.view for line in body[mark + 1 :]]
     return tuple(error_record(d, artifact, user, source, relation="inner") for d in errors[:ERROR_LIMIT])
 
 
 def error_record(
     found: Diagnostic, artifact: str | None, user: User, source: Sequence[str] = (), relation: str | None = None
 ) -> ErrorRecord:
-    """`source` holds the lines of the generated source, where they are known."""
+    """`source` holds the lines of the generated source, where they are known: its line N is `source[N - 1]`."""
     places = _places(found)
     excerpt = _excerpt(found)
     frames = tuple(
@@ -158,9 +157,10 @@ def error_record(
         type=found.tool,
         message="\n".join([found.text, *(line.view for line in found.body)]),
         frames=frames,
-        phase="device" if found.tool in ("nvcc", "ptxas", "nvlink") else None,
+        phase="device",
         quote=quote(found.head, artifact),
-        named=_named(places, excerpt, user),
+        named=_named(places, user),
+        mentions=mentions(found.text),
         relation=relation,
     )
 
@@ -190,22 +190,22 @@ def _excerpt(found: Diagnostic) -> str:
 def _frame(file: str, number: int, what: str, excerpt: str, user: User, source: Sequence[str]) -> Frame:
     whose = user(file)
     text = excerpt
-    if whose is not True and file.endswith(_UNIT_SUFFIXES) and 0 < number <= len(source):
+    if not excerpt and whose is not True and file.endswith(_UNIT_SUFFIXES) and 0 < number <= len(source):
         text = source[number - 1].strip()
     return Frame(
         file=file, line=number, function=what, text=text, lang="cxx", user=whose if _may_be_user(file, whose) else False
     )
 
 
-def _named(places: list[tuple[str, int, str]], excerpt: str, user: User) -> tuple[Location, ...]:
-    """The user's lines, innermost first: they are there because line directives were on."""
+def _named(places: list[tuple[str, int, str]], user: User) -> tuple[Location, ...]:
+    """The user's lines, innermost first: they are there because line directives were on.
+
+    They get no snippet: what the compiler shows below them is the generated line.
+    """
     found: dict[tuple[str, int], Location] = {}
-    for at, (file, number, _) in enumerate(reversed(places)):
+    for file, number, _ in reversed(places):
         if _may_be_user(file, user(file)):
-            snippet = excerpt if at == 0 else None
-            found.setdefault(
-                (file, number), Location(file, number, snippet=snippet or None, found_by=FoundBy.LINE_DIRECTIVE)
-            )
+            found.setdefault((file, number), Location(file, number, found_by=FoundBy.LINE_DIRECTIVE))
     return tuple(found.values())
 
 

@@ -23,6 +23,8 @@ def decisive(error: ErrorRecord) -> ErrorRecord:
     for cause in error.causes:
         if cause.relation in ("inner", "group"):
             return decisive(cause)
+    if error.type.endswith("ExceptionGroup") and error.causes:
+        return decisive(error.causes[0])
     chosen = error
     for cause in error.causes:
         if _repeats(chosen, cause) or (_in_toolchain(cause) and not _in_toolchain(chosen)):

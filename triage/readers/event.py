@@ -30,14 +30,10 @@ def from_event(event: Mapping[str, Any], readings: Sequence[Reading] = (), user:
     except (TypeError, ValueError) as failure:
         raise ValueError(f"event holds no error record: {failure}") from failure
     handled = bool(event.get("handled", error.handled))
+    kernel = error.kernel or event.get("kernel")
     completed = _complete(error, readings, user)
-    return replace(
-        completed,
-        origin="event",
-        handled=handled,
-        phase=completed.phase or event.get("phase"),
-        kernel=completed.kernel or event.get("kernel"),
-    )
+    causes = tuple(replace(c, handled=handled, kernel=c.kernel or kernel) for c in completed.causes)
+    return replace(completed, handled=handled, kernel=kernel, phase=error.phase or event.get("phase"), causes=causes)
 
 
 def _complete(error: ErrorRecord, readings: Sequence[Reading], user: User) -> ErrorRecord:

@@ -24,6 +24,7 @@ _MENTIONS = tuple(
         rf"\bbetween (?P<a>{_NAME}) and (?P<b>{_NAME}) in\b",
         rf"\b(?:src|dst)=(?P<a>{_NAME})\b",
         rf"\b(?:[Bb]uffer|[Ff]ragment|[Vv]ariable|[Pp]arameter|[Tt]ensor|input|[Ll]ayout for)(?=:? ['\"]?(?P<a>{_NAME})['\"]?(?:[\s,.:;\[('=]|$))",
+        rf"\bidentifier \"(?P<a>{_NAME})\"",
         rf"\bname '(?P<a>{_NAME})' is not defined",
         r"\bvariables \((?P<list>[\w, ]+)\)",
     )

@@ -9,6 +9,7 @@ from triage.model import ErrorRecord, Quote, WarningRecord
 from triage.readers.blocks import PREAMBLE, bare_exception_line
 from triage.readers.compiler import (
     COMPILER_OUTPUT,
+    ERROR_LIMIT,
     Diagnostic,
     diagnostic,
     error_record,
@@ -129,8 +130,7 @@ def _add_exception(
     if COMPILER_OUTPUT.match(record.message) and compiler:
         # The cython backend lets the compiler write to the stream itself and raises afterwards.
         own = [d for d in read_diagnostics(compiler) if d.is_error]
-        code = record.message.split("\n")[1:]
-        claimed = tuple(error_record(d, source.artifact, source.user, code, relation="inner") for d in own)
+        claimed = tuple(error_record(d, source.artifact, source.user, relation="inner") for d in own[:ERROR_LIMIT])
         compiler.clear()
         record = replace(record, causes=(*claimed, *record.causes))
     if errors and errors[-1].kind == "check" and _headline(errors[-1]) == _headline(record):
@@ -164,9 +164,14 @@ def _read_single(
         warnings.append(warning)
         return after
     error = read_tool_line(lines[at], source.artifact)
-    if error is not None:
+    if error is not None and not (errors and _repeats(errors[-1], error)):
         errors.append(error)
     return at + 1
+
+
+def _repeats(last: ErrorRecord, error: ErrorRecord) -> bool:
+    """Every thread of a failing block reports its device assertion."""
+    return (last.kind, last.type, last.message) == (error.kind, error.type, error.message)
 
 
 def _flush_compiler(errors: list[ErrorRecord], compiler: list[Line], source: Source) -> None:
@@ -174,7 +179,7 @@ def _flush_compiler(errors: list[ErrorRecord], compiler: list[Line], source: Sou
     found: list[Diagnostic] = [d for d in read_diagnostics(compiler) if d.is_error]
     if not found:
         return
-    records = [error_record(d, source.artifact, source.user) for d in found]
+    records = [error_record(d, source.artifact, source.user) for d in found[:ERROR_LIMIT]]
     rest = tuple(replace(r, relation="inner") for r in records[1:])
     errors.append(replace(records[0], causes=rest))
 

@@ -14,9 +14,11 @@ _PATTERNS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("exception", "ModuleNotFoundError", re.compile(r"\S*python[\d.]*(?:\.exe)?: (?P<message>(?:Error while finding module specification for .*|No module named \S+.*))")),
     ("exception", "FileNotFoundError", re.compile(r"\S*python[\d.]*(?:\.exe)?: (?P<message>can't open file .*)")),
     ("check", "command not found", re.compile(r"(?:\S+: )?(?:line )?(?:\d+: )?(?P<message>[\w./+-]+: (?:command )?not found)$")),
+    ("check", "device assertion", re.compile(r"\S*:\d+: .*: block: \[[\d, ]+\], thread: \[[\d, ]+\] (?P<message>Assertion .* failed\.?)")),
     ("check", "dynamic linker", re.compile(r"\S+: (?P<message>(?:error while loading shared libraries: .*|symbol lookup error: .*))")),
 )  # fmt: skip
 _HINTS = (
+    "Assertion ",
     "ERROR: ",
     "error: ",
     "No solution",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from triage.model import ErrorRecord, Frame, Location
-from triage.readers.blocks import CAUSE, CONTEXT, TRACEBACK, exception_line, starts_block
+from triage.readers.blocks import CAUSE, CONTEXT, TRACEBACK, bare_exception_line, exception_line, starts_block
 from triage.readers.compiler import COMMAND, COMPILER_OUTPUT, compiler_causes
 from triage.readers.frames import User, frame_line, make_frame
 from triage.readers.lines import Line, quote, with_view
@@ -19,6 +19,8 @@ _GROUP_GUTTER = re.compile(r" *[|+] ?")
 _GROUP_ITEM = re.compile(r" *\+(?:-\+)?-{3,} (?:\d+|\.\.\.) -{3,}$| *\+-{3,}$")
 _NESTED = "Exception Group Traceback (most recent call last):"
 _SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
+#: how generated sources begin
+_SOURCE_HEADS = ("#", "//", "/*", "extern ", "using ")
 #: the quotes around the traceback of another process (`multiprocessing.pool.RemoteTraceback`)
 _REMOTE_QUOTES = '"""'
 
@@ -129,7 +131,7 @@ def _goes_on(lines: Sequence[Line], blank: int) -> bool:
     if after >= len(lines) or after > blank + 3:
         return False
     view = lines[after].view
-    return frame_line(view) is not None or exception_line(view) is not None
+    return frame_line(view) is not None or bare_exception_line(view) is not None
 
 
 def _finish(
@@ -170,14 +172,19 @@ def _message_end(lines: Sequence[Line], at: int, first: str) -> int:
     compiler's output, which has many: that goes on to the `Command:` line.
     """
     blank: int | None = None
-    compiler = first.startswith("Compilation Failed!")
+    compiler = COMPILER_OUTPUT.match(first) is not None
+    source = compiler or first.startswith(_SOURCE_HEADS)
     stop = at + 1
     while stop < len(lines):
         view = lines[stop].view
         if view.startswith(_REMOTE_QUOTES) or starts_block(view):
             break
-        if not view.strip() and blank is None:
-            blank = stop
+        if not view.strip():
+            if not source:
+                return stop
+            blank = blank or stop
+        elif source and frame_line(view) is not None:
+            break
         if COMPILER_OUTPUT.match(view):
             compiler = True
         if compiler and view.startswith(COMMAND):
