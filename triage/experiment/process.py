@@ -305,7 +305,7 @@ class EventReader:
 
     def _decode(self, lines: bytes) -> list[Event]:
         events = []
-        for line in lines.splitlines():
+        for line in lines.split(b"\n")[:-1]:
             try:
                 event = json.loads(line)
             except ValueError:

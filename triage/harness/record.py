@@ -78,7 +78,7 @@ class Recorder:
     def params(self) -> list[dict[str, Any]]:
         out: list[dict[str, Any]] = []
         for param in self.func.params:
-            buffer = self.func.buffer_map[param] if param in self.func.buffer_map else None
+            buffer = self.func.buffer_map.get(param, None)
             if buffer is None:
                 out.append({"name": str(param.name), "kind": "scalar", "dtype": str(param.dtype)})
             else:
@@ -451,7 +451,7 @@ def lowered(device_mod: Any) -> dict[str, Any]:
             str(k): int(v) if kind(v) == "IntImm" or isinstance(v, int) else str(v)
             for k, v in attrs["thread_extent"].items()
         }
-        dynamic = attrs["dyn_shared_memory_buf"] if "dyn_shared_memory_buf" in attrs else 0
+        dynamic = attrs.get("dyn_shared_memory_buf", 0)
         constant = isinstance(dynamic, int) or kind(dynamic) == "IntImm"
         kernels.append(
             {"name": str(variable.name_hint), "threads": extents, "shared_bytes": int(dynamic) if constant else None}
