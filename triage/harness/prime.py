@@ -7,7 +7,7 @@ forked after both needs a third of the time.
 import tilelang.language as T
 
 
-def gemm(rows: int):  # noqa: ANN201 - a PrimFunc, whose class is imported nowhere in the harness
+def gemm(rows: int):
     """A matrix product of one block of `rows` × 64; 100 rows have no warp partition."""
 
     @T.prim_func

@@ -19,6 +19,7 @@ saved JSON, before it is loaded: there every mention is one string or one node.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -96,7 +97,7 @@ class Reader:
         self._buffers: dict[Any, dict[str, Any]] = {}
 
     def read(self) -> list[Unit]:
-        for parameter, buffer in self.func.buffer_map.items():
+        for buffer in self.func.buffer_map.values():
             self._declare(buffer, "parameter", None)
         for path, parent, statement in walk(self.func.body):
             self._statement(path, parent, statement)
@@ -465,6 +466,4 @@ def plain(value: Any) -> Any:
 
 def identifiers(extent: Any) -> set[str]:
     """Names in a printed extent: {"n"} of "n", "T.ceildiv(n, 128)" or "(n + 127) // 128"."""
-    import re
-
     return set(re.findall(r"(?<![\w.])[A-Za-z_]\w*(?![\w.(])", extent)) if isinstance(extent, str) else set()

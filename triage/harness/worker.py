@@ -57,21 +57,25 @@ def compile(func: Any, request: dict[str, Any], files: Any) -> Result:
     from tilelang import tvm
 
     stack: list[str] = []
+    done: list[str] = []
     where = {"phase": "lower"}
     try:
         context = _backend(request)
-        with tvm.transform.PassContext(
-            opt_level=3, config=request.get("pass_configs") or {}, instruments=[_instrument(stack)]
+        with (
+            tvm.transform.PassContext(
+                opt_level=3, config=request.get("pass_configs") or {}, instruments=[_instrument(stack, done)]
+            ),
+            context.target,
         ):
-            with context.target:
-                _lower(func, context, request["op"], where)
+            _lower(func, context, request["op"], where)
     except Exception as error:  # noqa: BLE001 - the fault under examination
         record = errors.record(error, files, where["phase"], None, False)
         if record["frames"][-1]["file"] == __file__:
             return {"status": "infra_error", "why": f"{record['type']}: {record['message']}"}
         name = _pass_name(stack, record["frames"])
-        return {"status": "failed", "error": record | {"pass_name": name}, "pass": name}
-    return {"status": "succeeded"}
+        facts = {"passes": len(done), "phase": where["phase"]}
+        return {"status": "failed", "error": record | {"pass_name": name}, "pass": name, "facts": facts}
+    return {"status": "succeeded", "facts": {"passes": len(done), "phase": where["phase"]}}
 
 
 def _lower(func: Any, context: Any, op: str, where: dict[str, str]) -> None:
@@ -81,7 +85,7 @@ def _lower(func: Any, context: Any, op: str, where: dict[str, str]) -> None:
         return
     where["phase"] = "codegen" if op == "codegen" else "device"
     (lower.device_codegen if op == "device" else lower.device_codegen_without_compile)(device, context)
-    if context.execution_backend == "tvm_ffi":  # as the JIT does: this backend generates its host code here
+    if context.execution_backend.enable_host_codegen:  # as the JIT does for backends whose host code is made here
         where["phase"] = "codegen"
         lower.host_codegen(host, context)
 
@@ -98,8 +102,8 @@ def _backend(request: dict[str, Any]) -> Any:
     return create_backend_context(target, None, request.get("backend") or "auto")
 
 
-def _instrument(stack: list[str]) -> Any:
-    """Keeps the names of the passes under way in `stack`: one that raises is never taken off."""
+def _instrument(stack: list[str], done: list[str]) -> Any:
+    """Keeps the passes under way in `stack`, where one that raises stays, and the finished outermost ones in `done`."""
     from tvm.ir.instrument import pass_instrument
 
     @pass_instrument
@@ -110,6 +114,8 @@ def _instrument(stack: list[str]) -> Any:
         def run_after_pass(self, module: Any, info: Any) -> None:
             if stack:
                 stack.pop()
+            if not stack:
+                done.append(str(info.name))
 
     return Watch()
 

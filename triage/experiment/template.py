@@ -1,0 +1,257 @@
+"""The client of the template process (`harness/serve.py`): lowering experiments on a saved PrimFunc.
+
+One `Template` serves one subject. `run` sends one experiment and waits for it; every experiment gets its own
+directory below `directory`. An experiment that was run before is answered from memory, because lowering is
+deterministic (which `localize` checks on the unchanged program).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from triage.model import ErrorRecord, from_json
+
+HARNESS = Path(__file__).resolve().parent.parent / "harness"
+#: importing torch and tilelang on a cold disk takes this long at worst, in seconds
+START_LIMIT = 120.0
+#: one lowering; the slowest of 112 real kernels takes 8 s with everything
+RUN_LIMIT = 30.0
+#: how much longer than its limit the template may take to say that a worker ended
+GRACE = 5.0
+
+
+class TemplateError(Exception):
+    """The template could not be started or has gone; the text says why."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A saved PrimFunc and how the script compiled it. `target` None means the default target of the environment."""
+
+    primfunc: Path
+    target: Any = None
+    pass_configs: Mapping[str, Any] = field(default_factory=dict)
+    backend: str | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """Take a unit away, or give it `value`."""
+
+    unit: str
+    value: Any = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"unit": self.unit} if self.value is None else {"unit": self.unit, "value": self.value}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment showed.
+
+    `status`: succeeded, failed (`error` and the pass it was in), timed_out, or infra_error (`why`). `seconds` is the
+    wall time of the worker. `stderr` is what it printed there.
+    """
+
+    id: str
+    status: str
+    error: ErrorRecord | None = None
+    pass_name: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    why: str = ""
+    directory: Path | None = None
+
+    @property
+    def stderr(self) -> str:
+        try:
+            return (self.directory / "stderr").read_text(errors="replace") if self.directory else ""
+        except OSError:
+            return ""
+
+
+class Template:
+    """A running template. Use it as a context manager; raises `TemplateError` from `__enter__` and `run`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        python: str | None = None,
+        env: Mapping[str, str] | None = None,
+        script: Path | None = None,
+        target: Any = None,
+    ) -> None:
+        self.directory = directory.absolute()
+        self.python = python or sys.executable
+        self.env = dict(env or {})
+        self.script = script
+        self.target = target
+        self.ready: Mapping[str, Any] = {}
+        self.count = 0
+        self._memory: dict[str, Result] = {}
+        self._buffer = b""
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Template:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        ours, theirs = socket.socketpair()
+        spec = {
+            "socket": theirs.fileno(),
+            "dir": str(self.directory),
+            "script": str(self.script.absolute()) if self.script else None,
+            "target": self.target,
+        }
+        path = self.directory / "template.json"
+        path.write_text(json.dumps(spec), encoding="utf-8")
+        with open(self.directory / "template.log", "wb") as log:
+            try:
+                self._process = subprocess.Popen(
+                    [self.python, str(HARNESS / "serve.py"), str(path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, **self.env},
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise TemplateError(f"{self.python} cannot be started: {error}") from None
+            finally:
+                theirs.close()
+        self._socket = ours
+        try:
+            self.ready = self._receive("ready", time.monotonic() + START_LIMIT)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the template and its workers; may be called twice."""
+        if self._socket is not None:
+            self._socket.close()  # the template ends its workers and itself when the socket closes
+            self._socket = None
+        if self._process is not None:
+            try:
+                self._process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def run(
+        self, program: Program, op: str = "lower", changes: Sequence[Change] = (), seconds: float = RUN_LIMIT
+    ) -> Result:
+        """Run one experiment; `op` is units, lower, codegen or device. `seconds` limits the worker's wall time."""
+        id = identity(program, op, changes)
+        known = self._memory.get(id)
+        if known is None:
+            known = self._memory[id] = self._run(id, program, op, changes, seconds)
+        return known
+
+    def again(self, program: Program, op: str, changes: Sequence[Change] = (), seconds: float = RUN_LIMIT) -> Result:
+        """Run an experiment whether or not it was run before."""
+        return self._run(identity(program, op, changes), program, op, changes, seconds)
+
+    def _run(self, id: str, program: Program, op: str, changes: Sequence[Change], seconds: float) -> Result:
+        if self._socket is None:
+            raise TemplateError("the template is not running")
+        self.count += 1
+        directory = self.directory / f"{self.count:04d}-{id[:8]}"
+        request = {
+            "type": "run",
+            "id": id,
+            "op": op,
+            "primfunc": str(program.primfunc.absolute()),
+            "target": program.target,
+            "pass_configs": dict(program.pass_configs),
+            "backend": program.backend,
+            "changes": [change.as_json() for change in changes],
+            "limits": {"seconds": seconds},
+            "dir": str(directory),
+        }
+        try:
+            self._socket.sendall((json.dumps(request) + "\n").encode())
+        except OSError as error:
+            raise TemplateError(f"the template has gone: {error}") from None
+        done = self._receive("done", time.monotonic() + seconds + GRACE)
+        return read_result(Path(done["result"]))
+
+    def _receive(self, wanted: str, deadline: float) -> dict[str, Any]:
+        """The next message of a type; others before it are passed over."""
+        assert self._socket is not None
+        while True:
+            while b"\n" in self._buffer:
+                line, self._buffer = self._buffer.split(b"\n", 1)
+                message = json.loads(line)
+                if message["type"] == "broken":
+                    raise TemplateError(message["why"])
+                if message["type"] == wanted:
+                    return dict(message)
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._socket], [], [], left)[0]:
+                raise TemplateError(f"the template did not answer in time (waiting for {wanted!r})")
+            data = b""
+            with contextlib.suppress(OSError):
+                data = self._socket.recv(1 << 16)
+            if not data:
+                raise TemplateError(f"the template ended: {self._last_words()}")
+            self._buffer += data
+
+    def _last_words(self) -> str:
+        try:
+            lines = (self.directory / "template.log").read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1] if lines else "it said nothing"
+
+
+def identity(program: Program, op: str, changes: Sequence[Change]) -> str:
+    """A hash of what decides the outcome of an experiment, apart from versions."""
+    parts = [
+        hashlib.sha256(program.primfunc.read_bytes()).hexdigest(),
+        op,
+        program.target,
+        dict(program.pass_configs),
+        program.backend,
+        sorted(json.dumps(change.as_json()) for change in changes),
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def read_result(path: Path) -> Result:
+    """Read a worker's `result.json`. Raises `TemplateError` if it is not one."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        error = from_json(ErrorRecord, data["error"]) if data.get("error") else None
+        if error is not None and error.kind != "signal":
+            error = dataclasses.replace(error, pass_name=data.get("pass"))
+        return Result(
+            data["id"],
+            data["status"],
+            error,
+            data.get("pass"),
+            data.get("facts") or {},
+            data.get("seconds") or 0.0,
+            data.get("why") or "",
+            path.parent,
+        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise TemplateError(f"{path}: not the result of an experiment: {error}") from None
