@@ -1,0 +1,167 @@
+"""Kernels of the virtual device: compiled for real where that is possible, launched by nobody.
+
+A launch checks its arguments as the real one would, is recorded, and answers outputs of the right shape and dtype whose
+values are made up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import arguments
+from .tensors import MARK, META, Memory, VirtualTensor, without_values
+
+_launches = itertools.count(1)
+
+
+def wrap_kernel(real: Any, func: Any, out_idx: Any, context: Any, kernel_id: str) -> Any:
+    """The kernel object handed to the script.
+
+    `real` is the compiled `JITKernel`, or None if there is none. A kernel for another target than CUDA is returned as
+    it is and runs for real.
+    """
+    if real is not None and _kind(real.target) != "cuda":
+        return real
+    kernel = real if real is not None else _uncompiled(func, out_idx, context)
+    outputs = _outputs(real.adapter.result_idx if real is not None else out_idx, len(func.params))
+    signature = arguments.signature(func, outputs)
+    signature.allocates = bool(getattr(kernel.adapter, "_ffi_callee_allocated_output_abi", True))
+    launch = _launcher(signature, kernel.execution_backend, context, kernel_id)
+    kernel.adapter.func = launch
+    kernel.torch_function = launch
+    return kernel
+
+
+def _kind(target: Any) -> str:
+    return str(target.kind.name) if hasattr(target, "kind") else str(target)
+
+
+def _outputs(out_idx: Any, count: int) -> list[int]:
+    if out_idx is None:
+        return []
+    indices = [out_idx] if isinstance(out_idx, int) else list(out_idx)
+    return [int(i) % count for i in indices]
+
+
+def _launcher(kernel: arguments.Signature, backend: str, context: Any, kernel_id: str) -> Callable[..., Any]:
+    cython = backend == "cython"
+    check = arguments.check_cython if cython else arguments.check_tvm_ffi
+
+    def launch(*args: Any, **options: Any) -> Any:
+        _reject_keywords(options, cython)
+        launch_id = f"l{next(_launches)}"
+        context.virtual("kernel launches")
+        context.emit(
+            "launch.begin",
+            launch=launch_id,
+            kernel=kernel_id,
+            args=[_describe(kernel.parameters[i], a) for i, a in zip(kernel.inputs, args, strict=False)],
+            at=context.user_frame(),
+            virtual=True,
+        )
+        ok = False
+        try:
+            binding = check(kernel, args)
+            results = [_allocate(kernel.parameters[i], binding) for i in kernel.outputs]
+            for argument in args:
+                _mark(argument)
+            ok = True
+        finally:
+            context.emit("launch.end", launch=launch_id, kernel=kernel_id, ok=ok, virtual=True)
+        return results[0] if len(results) == 1 else results
+
+    return launch
+
+
+def _reject_keywords(options: dict[str, Any], cython: bool) -> None:
+    known = {"stream", "skip_tensor_validation"} if cython else set()
+    for name in options:
+        if name not in known:
+            raise TypeError(f"func() got an unexpected keyword argument {name!r}")
+
+
+def _describe(parameter: arguments.Parameter, value: Any) -> dict[str, Any]:
+    if isinstance(value, torch.Tensor):
+        return {
+            "name": parameter.name,
+            "shape": list(value.shape),
+            "dtype": str(value.dtype).removeprefix("torch."),
+            "stride": list(value.stride()),
+            "device": str(value.device),
+        }
+    plain = value if isinstance(value, (int, float, bool, type(None))) else type(value).__name__
+    return {"name": parameter.name, "value": plain}
+
+
+def _allocate(parameter: arguments.Parameter, binding: arguments.Binding) -> VirtualTensor:
+    """An output of the kernel: zeros while it is small. Raises `ValueError` for a shape that cannot be known."""
+    shape = []
+    for dimension in parameter.shape:
+        size = binding.evaluate(dimension)
+        if size is None:
+            raise ValueError(f"Cannot resolve symbolic dimension {dimension} of output parameter {parameter.name}")
+        shape.append(size)
+    if not shape:
+        raise ValueError(
+            f"Cannot create output tensor (name={parameter.name}) - 0-dimensional tensors are not supported. "
+            "Expected shape: []"
+        )
+    dtype = parameter.torch_dtype
+    if parameter.bits < 8:
+        shape[-1] = shape[-1] * parameter.bits // (dtype.itemsize * 8)
+    payload = torch.empty(shape, dtype=dtype, device=META) if without_values(shape, dtype) else _zeros(shape, dtype)
+    return VirtualTensor(payload, Memory(tainted=True))
+
+
+def _zeros(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
+    return (
+        torch.zeros(shape, dtype=torch.uint8).repeat_interleave(dtype.itemsize, -1).view(dtype)
+        if shape[-1]
+        else (torch.empty(shape, dtype=dtype))
+    )
+
+
+def _mark(argument: Any) -> None:
+    """After a launch the contents of every argument are made up: any of them may have been written."""
+    if isinstance(argument, VirtualTensor):
+        argument.memory.tainted = True
+    elif isinstance(argument, torch.Tensor):
+        setattr(argument, MARK, True)
+
+
+def _uncompiled(func: Any, out_idx: Any, context: Any) -> Any:
+    """A `JITKernel` of a kernel that was not compiled: it answers questions about its signature, and launches."""
+    from tilelang.engine.param import KernelParam
+    from tilelang.jit.adapter import BaseKernelAdapter
+    from tilelang.jit.kernel import JITKernel
+    from tvm.target import Target
+
+    class Adapter(BaseKernelAdapter):
+        def _convert_torch_func(self) -> Any:
+            return None
+
+        def get_kernel_source(self, kernel_only: bool = True) -> str:
+            return ""
+
+        def get_host_source(self) -> str:
+            return ""
+
+    params = [
+        KernelParam.from_buffer(func.buffer_map[p]) if p in func.buffer_map else KernelParam.from_var(p)
+        for p in func.params
+    ]
+    kernel = JITKernel.__new__(JITKernel)
+    kernel.prim_func = func
+    kernel.adapter = Adapter(None, params, _outputs(out_idx, len(params)))
+    kernel.execution_backend = "tvm_ffi"
+    kernel.target = Target(context.target)
+    kernel.target_host = None
+    kernel.pass_configs = {}
+    kernel.compile_flags = None
+    kernel.verbose = False
+    kernel.artifact = None
+    return kernel

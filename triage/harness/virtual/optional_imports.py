@@ -1,0 +1,207 @@
+"""Stand-ins for packages that exist only where a GPU does, so that a script reaches its own kernels.
+
+A script that compares with `fla` or benchmarks against `flash_attn` cannot import them here. If its own import would
+fail, and it does not handle that itself, it gets a module of placeholders; the report says which. A package that is not
+on the list, a misspelt one for example, stays the `ModuleNotFoundError` that it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import importlib.abc
+import importlib.machinery
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType, ModuleType
+from typing import Any
+
+from . import bench
+
+#: packages that are built for, or of use only on, a machine with a GPU; and plotting, which no kernel depends on
+PACKAGES = frozenset(
+    (
+        *("triton", "fla", "flash_attn", "flash_attn_interface", "flashinfer", "flash_mla", "deep_gemm", "bitblas"),
+        *("vllm", "sglang", "xformers", "mamba_ssm", "causal_conv1d", "native_sparse_attention", "block_sparse_attn"),
+        *("cutlass", "cupy", "pynvml", "nvtx", "apex", "transformer_engine", "deep_ep", "fast_hadamard_transform"),
+        *("minference", "quack", "liger_kernel", "matplotlib"),
+    )
+)
+
+
+class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """The last finder: asked only for what no other finder knows."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self.made: set[str] = set()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        root = name.partition(".")[0]
+        if root not in PACKAGES:
+            return None
+        if root not in self.made and not self._wanted():
+            return None
+        if root not in self.made:
+            self.made.add(root)
+            self.context.virtual(f"{root} stubbed")
+            _settle(root)
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def _wanted(self) -> bool:
+        """Whether the script itself imports the package, and would fail without it."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and "importlib" in frame.f_code.co_filename:
+            if frame.f_code.co_name == "find_spec" and "util" in frame.f_code.co_filename:
+                return False  # asked whether it is installed: it is not
+            frame = frame.f_back
+        return (
+            frame is not None
+            and self.context.is_user(frame.f_code.co_filename)
+            and not any(first <= frame.f_lineno <= last for first, last in _guarded(frame.f_code.co_filename))
+        )
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        for name, value in HELPERS.get(module.__name__, {}).items():
+            setattr(module, name, value)
+
+
+def _settle(root: str) -> None:
+    """PyTorch looks for triton when it likes; let it find out now that there is none."""
+    if root == "triton":
+        module = sys.modules.get("torch.utils._triton")
+        for name in ("has_triton_package", "has_triton", "has_triton_tma", "has_triton_tma_device"):
+            function = getattr(module, name, None)
+            if function is not None:
+                function()
+
+
+@functools.cache
+def _guarded(path: str) -> tuple[tuple[int, int], ...]:
+    """The lines of a file that stand in a `try` whose handlers catch an `ImportError`."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    caught = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+
+    def catches(handler: ast.ExceptHandler) -> bool:
+        if handler.type is None:
+            return True
+        return any(isinstance(n, ast.Name) and n.id in caught for n in ast.walk(handler.type))
+
+    return tuple(
+        (node.body[0].lineno, node.body[-1].end_lineno or node.body[-1].lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Try) and any(catches(h) and not _reraises(h) for h in node.handlers)
+    )
+
+
+def _reraises(handler: ast.ExceptHandler) -> bool:
+    return any(isinstance(node, ast.Raise) for node in ast.walk(handler))
+
+
+class StandIn(ModuleType):
+    """A module of placeholders."""
+
+    __path__: list[str] = []  # noqa: RUF012 - a package without files
+    __version__ = "0.0.0"
+    __file__ = "<stand-in>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return Placeholder(f"{self.__name__}.{name}")
+
+
+class Placeholder:
+    """Anything that a stood-in package would have given: every use of it gives another placeholder."""
+
+    def __init__(self, name: str) -> None:
+        self.__dict__["_name"] = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return Placeholder(f"{self._name}()")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return Placeholder(f"{self._name}.{name}")
+
+    def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        return Placeholder(f"{self._name}[]")
+
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """As many as the script unpacks; none in a loop."""
+        frame = sys._getframe(1)
+        here = next((i for i in dis.get_instructions(frame.f_code) if i.offset == frame.f_lasti), None)
+        count = here.arg if here is not None and here.opname == "UNPACK_SEQUENCE" else 0
+        return iter([Placeholder(f"{self._name}[{i}]") for i in range(count or 0)])
+
+    def __len__(self) -> int:
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return ()
+
+    def __enter__(self) -> Placeholder:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def __float__(self) -> float:
+        return 1.0
+
+    def __int__(self) -> int:
+        return 1
+
+    def __index__(self) -> int:
+        return 1
+
+    def __format__(self, spec: str) -> str:
+        return f"<{self._name}: not installed>"
+
+    __repr__ = __str__ = lambda self: self.__format__("")
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return Placeholder(f"torch.{getattr(func, '__name__', func)}()")
+
+
+def _operator(self: Placeholder, *others: Any) -> Placeholder:
+    return Placeholder(f"({self._name})")
+
+
+for _name in (
+    *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"),
+    *("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge"),
+):
+    for _spelled in (f"__{_name}__", f"__r{_name}__", f"__i{_name}__"):
+        setattr(Placeholder, _spelled, _operator)
+
+
+def _ceil_divide(left: int, right: int) -> int:
+    return -(-left // right)
+
+
+def _next_power_of_2(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()
+
+
+#: helpers of the packages that scripts use on the host, for sizes
+HELPERS: dict[str, dict[str, Callable[..., Any]]] = {
+    "triton": {"cdiv": _ceil_divide, "next_power_of_2": _next_power_of_2},
+    "triton.testing": {"do_bench": bench.do_bench, "do_bench_cudagraph": bench.do_bench},
+}

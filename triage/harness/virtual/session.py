@@ -1,0 +1,63 @@
+"""The observed run that the virtual device belongs to: one per process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from types import FrameType
+from typing import Any
+
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+_context: Any = None
+_comparisons = itertools.count(1)
+_seen: set[tuple[Any, ...]] = set()
+
+
+def open_(context: Any) -> None:
+    global _context
+    _context = context
+
+
+def is_open() -> bool:
+    return _context is not None
+
+
+def context() -> Any:
+    """The `Context` of the run. Raises `RuntimeError` before the device is installed."""
+    if _context is None:
+        raise RuntimeError("the virtual device is not installed")
+    return _context
+
+
+def virtual(what: str) -> None:
+    """Say once that `what` was answered with made-up values."""
+    if _context is not None:
+        _context.virtual(what)
+
+
+def is_own(path: str) -> bool:
+    return path.startswith(OWN)
+
+
+def comparison(function: str, summary: str, frame: FrameType | None = None) -> None:
+    """Record a comparison that made-up values took part in: it neither matched nor failed."""
+    if _context is None:
+        return
+    at = {"file": frame.f_code.co_filename, "line": frame.f_lineno} if frame is not None else _context.user_frame()
+    if at is not None and not _context.is_user(at["file"]):
+        at = _context.user_frame()
+    if not first_time("compare", function, summary, at):
+        return
+    _context.emit(
+        "compare", id=f"c{next(_comparisons)}", function=function, at=at, virtual=True, matched=None, summary=summary
+    )
+
+
+def first_time(*key: Any) -> bool:
+    """Whether this is said for the first time: what a loop repeats is recorded once for each place."""
+    frozen = tuple(repr(part) for part in key)
+    if frozen in _seen:
+        return False
+    _seen.add(frozen)
+    return True

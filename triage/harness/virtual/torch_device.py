@@ -1,0 +1,134 @@
+"""`device="cuda"` for PyTorch's own functions: allocation, moves, generators, the default device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import operators, session
+from .tensors import CPU, DEVICE, VirtualTensor, is_cuda, take_device
+
+_kept: list[Any] = []
+
+#: functions that take a device as a number too; PyTorch resolves that before anything is dispatched
+NUMBERED = (
+    *("empty", "empty_like", "empty_strided", "zeros", "zeros_like", "ones", "ones_like", "full", "full_like"),
+    *("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "normal", "arange"),
+    *("linspace", "logspace", "eye", "tril_indices", "triu_indices", "scalar_tensor"),
+)
+
+
+def install() -> None:
+    _kept.append(operators.register_factories())
+    torch.Tensor.to = _moving(torch.Tensor.to)  # type: ignore[method-assign, assignment]
+    torch.Tensor.cuda = _to_cuda  # type: ignore[method-assign, assignment]
+    torch.Tensor.pin_memory = _pin_memory  # type: ignore[method-assign, assignment]
+    for name in ("tensor", "as_tensor", "asarray", "sparse_coo_tensor", "sparse_csr_tensor"):
+        setattr(torch, name, _placing(getattr(torch, name)))
+    for name in NUMBERED:
+        setattr(torch, name, _numbering(getattr(torch, name)))
+    torch.Generator = Generator  # type: ignore[misc]
+    torch.compile = _compile  # type: ignore[assignment]
+    torch.load = _loading(torch.load)
+    torch.version.cuda = torch.version.cuda or "12.8"
+    _default_device()
+
+
+def indexed(device: Any) -> Any:
+    """`cuda` with its index: PyTorch asks a device guard for a missing one, and a CPU build has none."""
+    return DEVICE if is_cuda(device) else device
+
+
+def _moving(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if args and isinstance(args[0], VirtualTensor):
+            kwargs = {"dtype": args[0].dtype, **kwargs}
+            args = (args[0].device, *args[1:])
+        if args and args[0] is None:
+            return original(self, *args, **kwargs)
+        device, rest, named = take_device(args, kwargs)
+        if device is None or not is_cuda(device):
+            return original(self, *args, **kwargs)
+        if not self.is_floating_point() and rest and isinstance(rest[0], bool):
+            named = {"non_blocking": rest[0], **named}
+            rest = rest[1:]
+        return original(self, DEVICE, *rest, **named)
+
+    return to
+
+
+def _to_cuda(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return self.to(DEVICE)
+
+
+def _pin_memory(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return self
+
+
+def _placing(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def make(data: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_cuda(kwargs.get("device")):
+            kwargs["device"] = DEVICE
+        kwargs.pop("pin_memory", None)
+        if isinstance(data, VirtualTensor):  # no copy through numbers: there may be none
+            moved = data.to(kwargs.get("device", data.device), dtype=kwargs.get("dtype", data.dtype))
+            return moved.clone() if original is _kept_tensor else moved
+        return original(data, *args, **kwargs)
+
+    return make
+
+
+_kept_tensor = torch.tensor
+
+
+def _numbering(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if type(kwargs.get("device")) is int:
+            kwargs["device"] = DEVICE
+        return original(*args, **kwargs)
+
+    return make
+
+
+class Generator(torch._C.Generator):
+    """A generator of the CPU that goes by the name of any device."""
+
+    def __new__(cls, device: Any = "cpu") -> Generator:
+        return super().__new__(cls, CPU if is_cuda(device) else device)
+
+
+def _compile(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """`torch.compile`: eager, because a compiled function would bypass the virtual device."""
+    session.virtual("torch.compile")
+    if model is None:
+        return lambda function: function
+    return model
+
+
+def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def load(file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if map_location is None or is_cuda(map_location):
+            map_location = CPU
+        return original(file, map_location, *args, **kwargs)
+
+    return load
+
+
+def _default_device() -> None:
+    """`set_default_device("cuda")` and `with torch.device("cuda")` name the device with its index."""
+    from torch.utils._device import DeviceContext as context
+
+    original = context.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, device: Any) -> None:
+        original(self, indexed(torch.device(device)))
+
+    context.__init__ = init  # type: ignore[method-assign]
