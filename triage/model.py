@@ -434,6 +434,8 @@ class KernelRecord:
     pass_configs: dict[str, Any] = field(default_factory=dict)
     out_idx: tuple[int, ...] = ()
     shared_bytes: int | None = None
+    #: every launch of a function that has several; `launch` is the first
+    launches: tuple[Launch, ...] = ()
     schema: str = KERNEL_SCHEMA
 
 

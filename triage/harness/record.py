@@ -39,7 +39,8 @@ def dump(func: Any, target: Any, pass_configs: dict[str, Any], out_idx: list[int
         "target": target if isinstance(target, dict) else {} if target is None else {"kind": str(target)},
         "params": recorder.params(),
         "buffers": recorder.buffers,
-        "launch": recorder.launch,
+        "launch": recorder.launches[0] if recorder.launches else _launch(None),
+        "launches": recorder.launches,
         "statements": statements,
         "annotations": recorder.annotations,
         "pass_configs": pass_configs,
@@ -51,7 +52,7 @@ def dump(func: Any, target: Any, pass_configs: dict[str, Any], out_idx: list[int
 
 
 class Recorder:
-    """Walks one PrimFunc once; `buffers`, `launch` and `annotations` fill up on the way."""
+    """Walks one PrimFunc once; `buffers`, `launches` and `annotations` fill up on the way."""
 
     def __init__(self, func: Any) -> None:
         tvm = sys.modules["tvm"]
@@ -64,7 +65,10 @@ class Recorder:
         self._names: dict[Any, str] = {}
         #: pointer -> the buffer that was met first with it
         self._memory: dict[Any, str] = {}
-        self.launch: dict[str, Any] = {"grid": [], "threads": [], "cluster": [], "at": None}
+        self.launches: list[dict[str, Any]] = []
+        self._launch_depth = 0
+        #: thread indices whose number of threads is not known yet, and their axes
+        self._unbound_threads: list[tuple[Any, int]] = []
         self.annotations: list[dict[str, Any]] = []
         #: variables that differ between the threads of a block
         self.per_thread: set[Any] = set()
@@ -147,11 +151,13 @@ class Recorder:
             self._collect(stmt.block, prefix, out)
         elif name in ("SBlock", "BlockRealize", "Block"):
             self._block(getattr(stmt, "block", stmt), prefix, out)
-        elif name == "For" and self._launch_axis(stmt):
+        elif (axis := _launch_axis(stmt)) is not None:
+            if self._launch_depth == 0:
+                self.launches.append(_launch(places.of_statement(stmt)))
+            self._bind_axis(*axis)
+            self._launch_depth += 1
             self._collect(stmt.body, prefix, out)
-        elif name == "AttrStmt" and str(stmt.attr_key) == "thread_extent":
-            self._bind_thread(stmt.node.var, str(stmt.node.thread_tag), stmt.value, stmt)
-            self._collect(stmt.body, prefix, out)
+            self._launch_depth -= 1
         else:
             id = f"{prefix}{len(out)}"
             body = getattr(self, f"_{name.lower()}", self._other)(stmt, id)
@@ -167,42 +173,33 @@ class Recorder:
             self.buffer(buffer)
         for key, value in block.annotations.items():
             if str(key) == "tl.launch_threads":
-                self.launch["threads"] = [self.size(v) for v in value]
-                self._bound_threads()
-            elif str(key) == "cluster_dims":
-                self.launch["cluster"] = [self.size(v) for v in value]
+                self._bind_threads([self.size(v) for v in value])
+            elif str(key) == "cluster_dims" and self.launches:
+                self.launches[-1]["cluster"] = [self.size(v) for v in value]
             self.annotations.append({"key": str(key), "value": self._plain(value)})
         if block.init is not None:
             self._collect(block.init, prefix, out)
         self._collect(block.body, prefix, out)
 
-    def _launch_axis(self, stmt: Any) -> bool:
-        tag = str(stmt.thread_binding.thread_tag) if stmt.thread_binding is not None else ""
-        if not tag.startswith(("blockIdx.", "threadIdx.")):
-            return False
-        self._bind_thread(stmt.loop_var, tag, stmt.extent, stmt)
-        return True
-
-    def _bind_thread(self, var: Any, tag: str, extent: Any, stmt: Any) -> None:
+    def _bind_axis(self, var: Any, tag: str, extent: Any) -> None:
+        """A block or thread index of the current launch, e.g. `blockIdx.x`, takes the values below `extent`."""
         group = "grid" if tag.startswith("blockIdx") else "threads"
         axis = AXES.get(tag.rpartition(".")[2], 0)
-        sizes = self.launch[group]
+        sizes = self.launches[-1][group]
         sizes += [1] * (axis + 1 - len(sizes))
         sizes[axis] = self.size(extent)
-        self.launch["at"] = self.launch["at"] or places.of_statement(stmt)
         if group == "threads":
             self.per_thread.add(var)
         self._bind_range(var, 0, extent)
 
-    def _bound_threads(self) -> None:
-        """The block says how many threads there are, after the thread indices were bound."""
-        for var, axis in list(self._thread_vars.items()):
-            if axis < len(self.launch["threads"]):
-                self._bind_range(var, 0, self.launch["threads"][axis])
-
-    @property
-    def _thread_vars(self) -> dict[Any, int]:
-        return self.__dict__.setdefault("_thread_axes", {})
+    def _bind_threads(self, sizes: list[int | str]) -> None:
+        """The block below a launch says how many threads it has, after their indices were defined."""
+        if self.launches:
+            self.launches[-1]["threads"] = sizes
+        for var, axis in self._unbound_threads:
+            if axis < len(sizes) and isinstance(sizes[axis], int):
+                self._bind_range(var, 0, sizes[axis])
+        self._unbound_threads.clear()
 
     def _bind_range(self, var: Any, low: Any, extent: Any) -> None:
         first = self.scope.interval(low)
@@ -289,11 +286,8 @@ class Recorder:
 
     def _define(self, var: Any, value: Any) -> None:
         if kind(value) == "Call" and op_name(value) == "launch_thread_idx":
-            axis = int(value.args[0].value)
-            self._thread_vars[var] = axis
+            self._unbound_threads.append((var, int(value.args[0].value)))
             self.per_thread.add(var)
-            if axis < len(self.launch["threads"]):
-                self._bind_range(var, 0, self.launch["threads"][axis])
             return
         if self._divergent(value):
             self.per_thread.add(var)
@@ -434,6 +428,21 @@ def _bits(dtype: str) -> int:
         return 0
     parsed = sys.modules["tvm"].DataType(dtype)
     return int(parsed.bits) * int(parsed.lanes)
+
+
+def _launch(at: Any) -> dict[str, Any]:
+    return {"grid": [], "threads": [], "cluster": [], "at": at}
+
+
+def _launch_axis(stmt: Any) -> tuple[Any, str, Any] | None:
+    """Variable, tag and extent if a statement binds a block or thread index of a launch."""
+    if kind(stmt) == "For" and stmt.thread_binding is not None:
+        tag = str(stmt.thread_binding.thread_tag)
+        if tag.startswith(("blockIdx.", "threadIdx.")):
+            return stmt.loop_var, tag, stmt.extent
+    if kind(stmt) == "AttrStmt" and str(stmt.attr_key) == "thread_extent":
+        return stmt.node.var, str(stmt.node.thread_tag), stmt.value
+    return None
 
 
 def _mode(mask: Any) -> str:
