@@ -86,12 +86,12 @@ def _cell(text: str) -> str:
 
 
 def _title(verdict: Verdict) -> str:
-    return f"{verdict['rule']}: {prose(verdict['title'])}" if verdict["rule"] else prose(verdict["title"])
+    return f"{prose(verdict['rule'])}: {prose(verdict['title'])}" if verdict["rule"] else prose(verdict["title"])
 
 
 def _facts_line(report: Report, verdict: Verdict) -> str:
     parts = [f"**{words.STATE[verdict['state']]}**"]
-    parts += [str(part) for part in (verdict["category"], verdict["stage"]) if part]
+    parts += [prose(part) for part in (verdict["category"], verdict["stage"]) if part]
     return " · ".join([*parts, f"{report['subject']['kind']} {code(report['subject']['path'])}"])
 
 
@@ -160,7 +160,7 @@ def _not_checked(verdict: Verdict) -> Iterable[str]:
 def _note(note: Any) -> str:
     location = note["location"]
     place = f" ({code(location['file'] + ':' + str(location['line']))})" if location else ""
-    rule = f"{note['rule']}: " if note["rule"] else ""
+    rule = f"{prose(note['rule'])}: " if note["rule"] else ""
     summary = f": {prose(note['summary'])}" if note.get("summary") else ""
     return f"{rule}{prose(note['title'])}{place}{summary}"
 
@@ -176,7 +176,7 @@ def _walk(report: Report) -> list[str]:
                 _cell(step["node"]),
                 _cell(step["tool"]),
                 _cell(step["about"]),
-                step["env"],
+                prose(step["env"]),
                 result,
                 _cell(step["why"]),
                 f"{step['seconds']:.2f}",
@@ -196,7 +196,7 @@ def _facts(report: Report) -> list[str]:
                 _cell(_value(fact["value"])),
                 prose(fact["unit"] or ""),
                 fact["caliber"],
-                fact["env"],
+                prose(fact["env"]),
                 _cell(fact["source"]),
             ]
             for fact in report["facts"]
@@ -214,7 +214,7 @@ def _environments(report: Report) -> list[str]:
         ["id", "python", "tilelang", "torch", "ran on"],
         (
             [
-                e["id"],
+                prose(e["id"]),
                 prose(e["python"]),
                 prose(e["tilelang"] or "none"),
                 prose(e["torch"] or "none"),

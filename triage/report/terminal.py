@@ -73,16 +73,16 @@ def render(report: Report, *, width: int = 80, color: bool = False, base: str | 
 def _headline(page: Page, verdict: Verdict, subject: str) -> None:
     state = verdict["state"]
     style = f"bold {_COLOR[state]}"
-    kind = " · ".join(str(part) for part in (verdict["category"], verdict["stage"]) if part) or page.path(subject)
-    name = f"{verdict['rule']}  " if verdict["rule"] else ""
+    kind = " · ".join(one_line(part) for part in (verdict["category"], verdict["stage"]) if part) or page.path(subject)
+    name = f"{one_line(verdict['rule'])}  " if verdict["rule"] else ""
     head = Text(f"{_MARK[state]} {name}{one_line(verdict['title'])}", style=style)
     if kind and cell_len(head.plain) + cell_len(kind) + 2 <= page.width:
-        page.line(head + Text(" " * (page.width - cell_len(head.plain) - cell_len(kind)) + one_line(kind), style="dim"))
+        page.line(head + Text(" " * (page.width - cell_len(head.plain) - cell_len(kind)) + kind, style="dim"))
     else:
         for line in page.wrap(head, page.width):
             page.line(line)
         if kind:
-            page.line(Text(f"  {one_line(kind)}", style="dim"))
+            page.line(Text(f"  {kind}", style="dim"))
     if verdict["summary"]:
         for line in page.wrap(Text(visible(verdict["summary"])), page.width - 2):
             page.line(Text("  ") + line)
@@ -221,12 +221,12 @@ def _brief(page: Page, entry: Mapping[str, object]) -> Text:
     location = entry["location"]
     text = Text("• ")
     if entry["rule"]:
-        text.append(f"{entry['rule']} ", style="bold")
+        text.append(f"{one_line(str(entry['rule']))} ", style="bold")
     text.append(one_line(str(entry["title"])))
     if isinstance(location, dict):
         text.append(f" ({page.path(str(location['file']))}:{location['line']})")
     if entry.get("explained_by"):
-        text.append(f", a consequence of {entry['explained_by']}")
+        text.append(f", a consequence of {one_line(str(entry['explained_by']))}")
     if entry.get("basis"):
         text.append_text(_tag(str(entry["basis"])))
     return text
