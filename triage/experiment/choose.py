@@ -111,7 +111,12 @@ def candidates(evidence: Evidence) -> list[Unit]:
 
 # ------------------------------------------------------------------------------------------------------ settings
 
-THREADS = re.compile(r"\bthreads?\b|\bwarps?\b|\bwarp.?groups?\b", re.IGNORECASE)
+#: text that speaks of how many threads or warps there are, not of what threads do
+THREADS = re.compile(
+    r"`threads`|\bthreads\s*=|\b(?:num(?:ber of)?|more|fewer|too many|how many)[ _](?:threads|warps)\b|\b\d+ (?:threads|warps)\b"
+    r"|\bthread[_ ](?:count|num|extent|block size)\b|\bblock[_ ]size\b|\bthread_nums\b|\bnum_(?:threads|warps)\b",
+    re.IGNORECASE,
+)
 PIPELINE = re.compile(
     r"pipelin|\bnum_stages\b|\bstages?\b|producer|consumer|warp.?speciali|multi.?version", re.IGNORECASE
 )

@@ -8,7 +8,7 @@ safe value) carries no line; the call that made it is found by its name.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 #: block annotation -> the DSL functions that write it
@@ -57,31 +57,69 @@ def calls(source: str, around: int) -> tuple[Call, ...]:
 
 def _enclosing(tree: ast.Module, line: int) -> ast.AST:
     """The innermost function whose text contains the line, else the module."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
-    return max(around, key=lambda node: node.lineno) if around else tree
+    innermost: ast.AST = tree
+    start = 0
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and start <= node.lineno <= line <= (
+            node.end_lineno or 0
+        ):
+            innermost, start = node, node.lineno
+    return innermost
 
 
-def line_of_call(
-    source: str, after: int | None, before: int | None, buffers: Iterable[str], taken: Iterable[int]
-) -> int | None:
-    """The line between `after` and `before` (both exclusive) whose call works on `buffers`, None unless one stands out.
+@dataclass(frozen=True)
+class Inner:
+    """A statement that a macro of the library made: the library's line, and the buffers it works on."""
 
-    `taken` are lines that other statements of the kernel come from.
+    file: str
+    line: int
+    buffers: frozenset[str]
+
+
+def lines_of_calls(
+    source: str, after: int | None, before: int | None, made: Sequence[Inner], taken: Iterable[int]
+) -> list[int | None]:
+    """For statements that macros made between two lines of the user (both exclusive), the line of each one's call.
+
+    `taken` are lines that other statements of the kernel come from. If there are as many calls in the text as calls
+    were made, they go together in order; otherwise a statement gets the one line whose call names most of its buffers.
     """
     bound = after if after is not None else before
     if bound is None:
-        return None
-    wanted, used = set(buffers), set(taken)
-    inside = [
-        c for c in calls(source, bound) if (after is None or c.line > after) and (before is None or c.line < before)
+        return [None] * len(made)
+    used = set(taken)
+    found = [
+        call
+        for call in calls(source, bound)
+        if call.line not in used and (after is None or call.line > after) and (before is None or call.line < before)
     ]
-    ranked: dict[int, int] = {}
-    for call in inside:
-        if call.line not in used:
-            ranked[call.line] = max(ranked.get(call.line, 0), len(wanted & call.names))
-    best = max(ranked.values(), default=0)
-    lines = [line for line, score in ranked.items() if score == best]
+    expansions = _expansions(made)
+    if len(found) == len(expansions) and all(_fits(call, group) for call, group in zip(found, expansions, strict=True)):
+        return [call.line for call, group in zip(found, expansions, strict=True) for _ in group]
+    return [_best(found, inner) for inner in made]
+
+
+def _expansions(made: Sequence[Inner]) -> list[list[Inner]]:
+    """Statements by the call that made them: inside one call the library's lines go down the page."""
+    groups: list[list[Inner]] = []
+    for inner in made:
+        last = groups[-1][-1] if groups else None
+        if last is None or last.file != inner.file or last.line >= inner.line:
+            groups.append([])
+        groups[-1].append(inner)
+    return groups
+
+
+def _fits(call: Call, group: list[Inner]) -> bool:
+    return any(inner.buffers & call.names for inner in group)
+
+
+def _best(found: Sequence[Call], inner: Inner) -> int | None:
+    scores: dict[int, int] = {}
+    for call in found:
+        scores[call.line] = max(scores.get(call.line, 0), len(inner.buffers & call.names))
+    best = max(scores.values(), default=0)
+    lines = [line for line, score in scores.items() if score == best]
     return lines[0] if best and len(lines) == 1 else None
 
 

@@ -25,7 +25,7 @@ from triage.experiment.choose import Choice, Evidence, Unit, inside, mentions, s
 from triage.experiment.minimal import OutOfBudget, minimize
 from triage.experiment.oracle import Outcome, Verdict
 from triage.experiment.template import Change, Program, Result, Template
-from triage.model import Confidence, ErrorRecord, FoundBy, Label, Location, Place
+from triage.model import Confidence, ErrorRecord, FaultKey, FoundBy, Label, Location, Place
 
 #: how many statements may show the same fault each by itself before the search stops looking for more
 TWINS = 4
@@ -104,6 +104,7 @@ class Search:
     def __init__(self, program: Program, template: Template, deadline: float) -> None:
         self.program, self.template, self.deadline = program, template, deadline
         self.op = "codegen"
+        self.key = FaultKey("exception")
         self.units: tuple[Unit, ...] = ()
         self.log: list[Experiment] = []
         self.error: ErrorRecord | None = None
@@ -111,6 +112,8 @@ class Search:
 
     def begin(self, fault: ErrorRecord | None) -> str | None:
         """Run the unchanged program twice and list its units; returns why there is nothing to search, or None."""
+        if fault is not None and fault.phase == "device":
+            self.op = "device"
         first = self.template.again(self.program, self.op)
         if first.status == "succeeded":
             return "the kernel lowers when it is tried again"
@@ -118,7 +121,7 @@ class Search:
             return f"the kernel could not be lowered again: {first.why or first.status}"
         self.key = oracle.fault_key(first.error, first.pass_name)
         if fault is not None:
-            differs = oracle.differing(_without_pass(self.key, fault), oracle.fault_key(fault))
+            differs = oracle.differing(_as_seen(self.key, fault), oracle.fault_key(fault))
             if differs:
                 return f"lowered again, the kernel shows another error ({', '.join(differs)} differ)"
         self.error = first.error
@@ -138,8 +141,7 @@ class Search:
     def ask(self, changes: Sequence[Change]) -> Verdict:
         """Run the program with changes. Raises `OutOfBudget` after the deadline.
 
-        Another fault counts as `no-fault` for nobody; but one that comes from an earlier pass than the start hides
-        what is asked, and is `unknown`.
+        Another fault from an earlier pass than the start's hides what is asked, and is `unknown`.
         """
         left = self.deadline - time.monotonic()
         if left <= 0:
@@ -160,8 +162,11 @@ class Search:
         return [unit for unit in self.units if unit.kind in kinds]
 
 
-def _without_pass(key: Any, fault: ErrorRecord) -> Any:
-    return key if fault.pass_name else dataclasses.replace(key, pass_name="")
+def _as_seen(key: FaultKey, fault: ErrorRecord) -> FaultKey:
+    """The key without the parts that the report of the fault does not have: a text has no frames and no pass."""
+    return dataclasses.replace(
+        key, pass_name=key.pass_name if fault.pass_name else "", raiser=key.raiser if fault.frames else ""
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ evidence
@@ -315,26 +320,36 @@ def trials(unit: Unit) -> list[Change]:
 
 
 def _twins(search: Search, evidence: Evidence, choice: Choice) -> tuple[Choice, list[Unit]]:
-    """Other statements that show the same fault by themselves: without all of them together it has to go."""
-    first = choice.unit
-    assert first is not None
-    found = [first]
+    """Other statements that show the same fault by themselves: without all of them together it has to go.
+
+    The choice is then the first of them in the program.
+    """
+    assert choice.unit is not None
+    found = [choice.unit]
     try:
         while len(found) <= TWINS:
             gone = [Change(unit.id) for unit in found]
             verdict = search.ask(gone)
             if verdict != Verdict.SAME:
-                if verdict == Verdict.NONE and len(choose.candidates(evidence)) == 1:
-                    how = f"{len(found)} statements show the error, each by itself; without them the kernel lowers"
-                    return dataclasses.replace(choice, confidence=Confidence.CONFIRMED, how=how), found[1:]
-                return choice, found[1:]
-            again = choose.choose(gather(search, gone)).unit
-            if again is None or again in found:
+                found.sort(key=lambda unit: search.units.index(unit))
+                alone = {**evidence.alone, **{unit.id: verdict for unit in found}}
+                again = choose.choose(dataclasses.replace(evidence, alone=alone))
+                how = f"{len(found)} statements show the error, each by itself; {WITHOUT[verdict]}"
+                return dataclasses.replace(again, unit=found[0], how=how), found[1:]
+            another = choose.choose(gather(search, gone)).unit
+            if another is None or another in found:
                 break
-            found.append(again)
+            found.append(another)
     except OutOfBudget:
         pass
     return choice, found[1:]
+
+
+WITHOUT = {
+    Verdict.NONE: "without them the kernel lowers",
+    Verdict.OTHER: "without them another error comes",
+    Verdict.UNKNOWN: "without them it is not known what comes",
+}
 
 
 # -------------------------------------------------------------------------------------------------------- answer
@@ -362,11 +377,17 @@ class Places:
         if unit.kind == "annotation" and self.launch is not None:
             line = lines.line_of_annotation(source, int(self.launch["line"]), unit.key or "", unit.buffers)
         else:
-            taken = {
-                int(u.span["line"]) for u in self.units if u.span and u.span["user"] and u.kind not in ("parameter",)
-            }
-            line = lines.line_of_call(source, *unit.between, unit.buffers, taken)
+            line = self._line_of_call(source, unit)
         return (self._location(self.file, line), via) if line else (None, via)
+
+    def _line_of_call(self, source: str, unit: Unit) -> int | None:
+        """The line of the call of a library macro that made the statement of `unit`."""
+        taken = {int(u.span["line"]) for u in self.units if u.span and u.span["user"]}
+        made = [u for u in self.units if u.between == unit.between and u.span and not u.span["user"]]
+        made = [u for u in made if u.id.startswith("drop:")]
+        inner = [lines.Inner(str(u.span["file"]), int(u.span["line"]), frozenset(u.buffers)) for u in made if u.span]
+        found = lines.lines_of_calls(source, *unit.between, inner, taken)
+        return next((line for u, line in zip(made, found, strict=True) if u.path == unit.path), None)
 
     def _location(self, file: str, line: int) -> Location:
         source = self.read_source(file) or ""

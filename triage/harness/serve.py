@@ -35,6 +35,8 @@ import types
 from typing import Any
 
 PACKAGE = "_triage_harness"
+#: whose files are never the user's, wherever they are installed
+PACKAGES = ("tilelang", "tvm", "tvm_ffi", "torch")
 TICK = 0.05
 PR_SET_PDEATHSIG = 1
 #: libraries that would start threads when they are imported, which a fork does not carry over
@@ -125,7 +127,7 @@ class Template:
 
         torch.set_num_threads(1)
         self.files = events.UserFiles(self.spec.get("script"))
-        for package in self.files.PACKAGES:
+        for package in PACKAGES:
             self.files.exclude(package)
         with silence():
             for rows in (prime.GOOD_ROWS, prime.BAD_ROWS):
