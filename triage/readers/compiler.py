@@ -35,7 +35,7 @@ _HEADERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("ld", re.compile(r"(?P<text>(?:\S*/)?(?:ld|ld\.\w+): (?P<severity>(?:error: )?(?:cannot find|undefined reference|undefined symbol|unable to find)).*)")),
     ("ld", re.compile(r"(?P<text>\S+: (?P<severity>undefined reference) to .*)")),
     ("c++", re.compile(rf"(?P<text>(?:\S*/)?(?:cc1plus|cc1|g\+\+|gcc|c\+\+|clang(?:\+\+)?(?:-\d+)?|hipcc): {_SEVERITY}: .*)")),
-    ("nvcc", re.compile(r"(?P<text>(?:sh|bash|/bin/sh)(?:: (?:line )?\d+)?: (?:cicc|ptxas|cudafe\+\+|fatbinary|nvcc): (?P<severity>(?:command )?not found))")),
+    ("nvcc", re.compile(r"(?P<text>(?:sh|bash|/bin/sh)(?:: (?:line )?\d+)?: (?:cicc|ptxas|cudafe\+\+|fatbinary): (?P<severity>(?:command )?not found))")),
 )  # fmt: skip
 _HINTS = (
     "error",

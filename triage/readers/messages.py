@@ -92,7 +92,7 @@ def mentions(message: str) -> tuple[str, ...]:
     head = message[:8_192]
     for pattern in _MENTIONS:
         for match in pattern.finditer(head):
-            for group, value in match.groupdict().items():
-                names = re.findall(_NAME, value) if group == "list" else [value]
-                found += [(match.start(group), name) for name in names if name not in _NOT_NAMES]
+            for group in match.groupdict():
+                names = re.compile(_NAME).finditer(head, *match.span(group))
+                found += [(name.start(), name[0]) for name in names if name[0] not in _NOT_NAMES]
     return tuple(dict.fromkeys(name for _, name in sorted(found)))

@@ -12,6 +12,7 @@ from triage.readers.compiler import COMPILER_OUTPUT, compiler_causes
 from triage.readers.frames import FrameLine, User, make_frame
 from triage.readers.lines import Line, quote, with_view
 from triage.readers.messages import mentions, spans
+from triage.readers.traceback import Link, fold
 
 _HEADER = re.compile(r"_{3,} (?P<name>\S.*?) _{3,}$")
 _END = re.compile(r"_{3,} \S.* _{3,}$|={3,}|-{3,} Captured ")
@@ -28,26 +29,19 @@ def read_failure(lines: Sequence[Line], start: int, artifact: str | None, user: 
     end = start + 1
     while end < len(lines) and not _END.match(lines[end].view):
         end += 1
-    records: list[ErrorRecord] = []
+    links: list[Link] = []
     relation = ""
     part: list[Line] = []
-    for line in lines[start + 1 : end]:
-        if line.view.startswith((CAUSE, CONTEXT)):
-            records = _fold(records, _part(part, artifact, user), relation)
-            relation = "cause" if line.view.startswith(CAUSE) else "context"
-            part = []
-        else:
+    for line in [*lines[start + 1 : end], None]:
+        if line is not None and not line.view.startswith((CAUSE, CONTEXT)):
             part.append(line)
-    records = _fold(records, _part(part, artifact, user), relation)
-    return (records[0], end) if records else (None, start + 1)
-
-
-def _fold(records: list[ErrorRecord], outer: ErrorRecord | None, relation: str) -> list[ErrorRecord]:
-    if outer is None or not records:
-        return [outer] if outer else records
-    behind = records[0]
-    causes = (*outer.causes, replace(behind, causes=(), relation=relation), *behind.causes)
-    return [replace(outer, causes=causes)]
+            continue
+        record = _part(part, artifact, user)
+        links += [Link(record, relation)] if record is not None else []
+        relation = "cause" if line is not None and line.view.startswith(CAUSE) else "context"
+        part = []
+    failure = fold(links)
+    return failure, end if failure is not None else start + 1
 
 
 def _part(lines: list[Line], artifact: str | None, user: User) -> ErrorRecord | None:

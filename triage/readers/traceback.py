@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from triage.model import ErrorRecord, Frame, Location
 from triage.readers.blocks import CAUSE, CONTEXT, TRACEBACK, bare_exception_line, exception_line, starts_block
-from triage.readers.compiler import COMMAND, COMPILER_OUTPUT, compiler_causes
+from triage.readers.compiler import COMMAND, COMPILER_OUTPUT, compiler_causes, diagnostic, is_output_line
 from triage.readers.frames import User, frame_line, make_frame
 from triage.readers.lines import Line, quote, with_view
 from triage.readers.messages import mentions, spans
@@ -46,29 +46,42 @@ def read_chain(lines: Sequence[Line], start: int, source: Source) -> tuple[Error
     None where frames are all there is: a traceback whose end was cut off still counts as an error with an empty type, but
     a lone frame line without header does not.
     """
-    record, at = _read_one(lines, start, source)
+    links: list[Link] = []
+    relation = ""
+    at = start
     while True:
+        record, at = _read_one(lines, at, source)
+        links += [Link(record, relation)] if record is not None else []
         link = _skip_blank(lines, at)
+        if link < len(lines) and lines[link].view == _REMOTE_QUOTES:
+            link = _skip_blank(lines, link + 1)
         if link >= len(lines) or not lines[link].view.startswith((CAUSE, CONTEXT)):
-            return record, at
+            return fold(links), at
         relation = "cause" if lines[link].view.startswith(CAUSE) else "context"
-        after = _skip_blank(lines, link + 1)
-        if after >= len(lines) or not _may_follow_link(lines[after].view):
-            return record, link + 1
-        outer, at = _read_one(lines, after, source)
-        record = _link(outer, record, relation)
+        at = _skip_blank(lines, link + 1)
+        if at >= len(lines) or not _may_follow_link(lines[at].view):
+            return fold(links), link + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An error of a chain; `relation` says what the one *before* it is to it."""
+
+    record: ErrorRecord
+    relation: str
+
+
+def fold(links: Sequence[Link]) -> ErrorRecord | None:
+    """The last error of a chain with the others in `causes`, flat and nearest first; None for an empty chain."""
+    if not links:
+        return None
+    behind = [replace(links[n].record, relation=links[n + 1].relation) for n in reversed(range(len(links) - 1))]
+    last = links[-1].record
+    return replace(last, causes=(*last.causes, *behind))
 
 
 def _may_follow_link(view: str) -> bool:
     return is_traceback_start(view) or exception_line(view) is not None
-
-
-def _link(outer: ErrorRecord | None, behind: ErrorRecord | None, relation: str) -> ErrorRecord | None:
-    if outer is None or behind is None:
-        return outer or behind
-    # The compiler's own diagnostics stay nearest: they are part of the message itself.
-    nearer = (*outer.causes, replace(behind, causes=(), relation=relation), *behind.causes)
-    return replace(outer, causes=nearer)
 
 
 def _skip_blank(lines: Sequence[Line], at: int) -> int:
@@ -168,29 +181,49 @@ def _finish(
 def _message_end(lines: Sequence[Line], at: int, first: str) -> int:
     """Index after the last line of the message whose first line is `lines[at]`.
 
-    The message ends at the next thing that is certainly something else. An empty line ends it too, unless it is a
-    compiler's output, which has many: that goes on to the `Command:` line.
+    An empty line ends a message, and so does the next thing that is certainly something else. Only a message that
+    holds a compiler's output has empty lines of its own.
     """
-    blank: int | None = None
-    compiler = COMPILER_OUTPUT.match(first) is not None
-    source = compiler or first.startswith(_SOURCE_HEADS)
+    if COMPILER_OUTPUT.match(first):
+        return _compiler_output_end(lines, at + 1)
     stop = at + 1
-    while stop < len(lines):
-        view = lines[stop].view
-        if view.startswith(_REMOTE_QUOTES) or starts_block(view):
-            break
-        if not view.strip():
-            if not source:
-                return stop
-            blank = blank or stop
-        elif source and frame_line(view) is not None:
-            break
-        if COMPILER_OUTPUT.match(view):
-            compiler = True
-        if compiler and view.startswith(COMMAND):
-            return stop + 1
+    while stop < len(lines) and lines[stop].view and not _ends_message(lines[stop].view):
+        if COMPILER_OUTPUT.match(lines[stop].view):
+            return _compiler_output_end(lines, stop + 1)
         stop += 1
-    return stop if compiler or blank is None else blank
+    if first.startswith(_SOURCE_HEADS):
+        mark = _first(lines, stop, lambda view: COMPILER_OUTPUT.match(view) is not None)
+        if mark is not None:
+            return _compiler_output_end(lines, mark + 1)
+    return stop
+
+
+def _compiler_output_end(lines: Sequence[Line], at: int) -> int:
+    """The command line is printed last; where it is missing, output ends at an empty line that no diagnostic follows."""
+    command = _first(lines, at, lambda view: view.startswith(COMMAND))
+    if command is not None:
+        return command + 1
+    while at < len(lines) and not _ends_message(lines[at].view):
+        if not lines[at].view:
+            after = _skip_blank(lines, at)
+            if after >= len(lines) or not (diagnostic(lines[after]) or is_output_line(lines[after].view)):
+                return at
+            at = after
+        at += 1
+    return at
+
+
+def _first(lines: Sequence[Line], at: int, wanted: Callable[[str], bool]) -> int | None:
+    """The first line from `at` on that is `wanted`, before one that ends every message or begins another error."""
+    while at < len(lines) and not _ends_message(lines[at].view) and frame_line(lines[at].view) is None:
+        if wanted(lines[at].view):
+            return at
+        at += 1
+    return None
+
+
+def _ends_message(view: str) -> bool:
+    return view.startswith(_REMOTE_QUOTES) or starts_block(view)
 
 
 def _read_group(lines: Sequence[Line], start: int, source: Source) -> tuple[ErrorRecord | None, int]:
