@@ -184,6 +184,9 @@ REPEATED = {
     "log lines": "[22:30:12] : Warning: x\n  y\n",
     "crashes": "Segmentation fault (core dumped)\nThread 0x1 (most recent call first):\n",
     "critical": "2026-11-29 22:29:21  [TileLang:a:CRITICAL] (b.py:1): x\nargs=1\n",
+    "embedded": 'ValueError: Traceback (most recent call last):\n  File "a.py", line 1, in f\n',
+    "group gutters": "  + + + + Exception Group Traceback (most recent call last):\n",
+    "group items": "  +-+---------------- 1 ----------------\n    | ValueError: a\n",
     "remote": 'multiprocessing.pool.RemoteTraceback: \n"""\n',
 }
 
@@ -195,9 +198,29 @@ def test_work_grows_linearly(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["a", " ", "(", "`a", "Check failed: (", " (", "a: ", "^~", "\x1b[", "--> x:1", '"', 'File "', "\r", "/"]
+    "part",
+    [
+        "a",
+        " ",
+        "(",
+        "`a",
+        "Check failed: (",
+        " (",
+        "a: ",
+        "^~",
+        "\x1b[",
+        "--> x:1",
+        '"',
+        'File "',
+        "\r",
+        "/",
+        "+ ",
+        "a.",
+        "1",
+    ],
 )
 def test_endless_lines(part: str) -> None:
+    check("  " + (part + " ") * 3_000 + "+ Exception Group Traceback (most recent call last):\n  | " + part)
     head = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: '
     reading = check(part * 400_000 + "\n" + head + part * 400_000)
     assert [error.type for error in reading.errors][-1:] == ["ValueError"]

@@ -80,6 +80,32 @@ def test_longer_chains_are_flat_and_nearest_first() -> None:
     assert all(c.causes == () for c in error.causes)
 
 
+def test_a_line_above_the_decorator_is_no_line_of_the_kernel() -> None:
+    builder = "/x/site-packages/tilelang/language/eager/builder.py"
+    build = frame(KERNEL, 6, "matmul", "@T.prim_func") + frame(builder, 1791, "impl", "ir_gen.gen(builder)(**annot)")
+    doubtful = only(HEAD + build + frame(KERNEL, 1, "main", "import tilelang") + frame(TILELANG, 7) + "TypeError: x\n")
+    assert [(f.line, f.user) for f in doubtful.frames if f.file == KERNEL] == [(6, True), (1, None)]
+    true = only(HEAD + build + frame(KERNEL, 9, "main", "T.copy(a, b)") + frame(TILELANG, 7) + "TypeError: x\n")
+    assert [(f.line, f.user) for f in true.frames if f.file == KERNEL] == [(6, True), (9, True)]
+
+
+def test_tvms_older_errors_carry_a_traceback_in_the_message() -> None:
+    text = (
+        HEAD
+        + frame(KERNEL, 3)
+        + "tvm.error.InternalError: "
+        + HEAD
+        + "  8: tvm::transform::Pass::operator()(tvm::IRModule) const\n"
+        + "        at /workspace/tvm/src/ir/transform.cc:270\n"
+        + '  File "/workspace/tilelang/src/transform/layout_inference.cc", line 348\n'
+        + "InternalError: Check failed: (min_reg_num < INT64_MAX) is false: no available layout found\n"
+    )
+    error = only(text)
+    assert error.type == "tvm.error.InternalError"
+    assert error.message == "Check failed: (min_reg_num < INT64_MAX) is false: no available layout found"
+    assert [(f.lang, f.line) for f in error.frames] == [("python", 3), ("cxx", 348)]
+
+
 # ---- compilers
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triage.model import Frame
 
@@ -50,3 +50,23 @@ def make_frame(parsed: FrameLine, text: str, user: User) -> Frame:
         lang="cxx" if cxx else "python",
         user=False if foreign else user(parsed.file),
     )
+
+
+def doubt_rewritten_lines(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Take the claim to be the user's from frames whose line cannot be true.
+
+    TileLang's DSL runs a rewritten copy of the kernel, and some expressions of it carry line numbers of a template: the
+    traceback then shows an import, say, for a line of the kernel. A line at or above the decorator of the function
+    that is being built is such a one.
+    """
+    decorators: dict[str, int] = {}
+    built = False
+    out: list[Frame] = []
+    for frame in frames:
+        if built and frame.user is True and frame.line <= decorators.get(frame.file, 0):
+            frame = replace(frame, user=None, text="")
+        elif frame.user is True and frame.text.startswith("@"):
+            decorators[frame.file] = frame.line
+        built = built or "ir_gen.gen(builder)" in frame.text
+        out.append(frame)
+    return tuple(out)

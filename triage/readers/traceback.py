@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from triage.model import ErrorRecord, Frame, Location
 from triage.readers.blocks import CAUSE, CONTEXT, TRACEBACK, bare_exception_line, exception_line, starts_block
 from triage.readers.compiler import COMMAND, COMPILER_OUTPUT, compiler_causes, diagnostic, is_output_line
-from triage.readers.frames import User, frame_line, make_frame
+from triage.readers.frames import User, doubt_rewritten_lines, frame_line, make_frame
 from triage.readers.lines import Line, quote, with_view
 from triage.readers.messages import mentions, spans
 
@@ -102,7 +102,7 @@ def _read_one(lines: Sequence[Line], start: int, source: Source) -> tuple[ErrorR
 
 
 def _read_plain(
-    lines: Sequence[Line], start: int, source: Source, header: Line | None
+    lines: Sequence[Line], start: int, source: Source, header: Line | None, embedded: bool = False
 ) -> tuple[ErrorRecord | None, int]:
     frames: list[Frame] = []
     at = start
@@ -129,7 +129,7 @@ def _read_plain(
     # `python bad.py` prints a syntax error without header and function; nothing else looks like that.
     bare = header is None and not any(f.function for f in frames)
     if named is not None and (not bare or named[0] in _SYNTAX_ERRORS):
-        return _finish(lines, at, tuple(frames), source)
+        return _finish(lines, at, tuple(frames), source, embedded)
     if header is None or last_frame is None:
         return None, max(at, start + 1)
     cut = ErrorRecord(
@@ -148,13 +148,15 @@ def _goes_on(lines: Sequence[Line], blank: int) -> bool:
 
 
 def _finish(
-    lines: Sequence[Line], at: int, frames: tuple[Frame, ...], source: Source
+    lines: Sequence[Line], at: int, frames: tuple[Frame, ...], source: Source, embedded: bool = False
 ) -> tuple[ErrorRecord | None, int]:
     """Read the exception line at `at` and its message, which may go on over the lines below."""
     found = exception_line(lines[at].view)
     if found is None:
         return None, at + 1
     kind, first = found
+    if first.startswith(TRACEBACK) and not embedded:
+        return _read_embedded(lines, at, kind, frames, source)
     end = _message_end(lines, at, first)
     views = [first, *(line.view for line in lines[at + 1 : end])]
     while len(views) > 1 and not views[-1].strip():
@@ -168,7 +170,7 @@ def _finish(
         kind="exception",
         type=kind,
         message=message,
-        frames=frames,
+        frames=doubt_rewritten_lines(frames),
         quote=quote(lines[at], source.artifact),
         named=named,
         mentions=() if COMPILER_OUTPUT.search(message) else mentions(message),
@@ -176,6 +178,18 @@ def _finish(
     body = [with_view(lines[at], first), *lines[at + 1 : end]]
     causes = compiler_causes(body, source.artifact, source.user)
     return replace(record, causes=causes), end
+
+
+def _read_embedded(
+    lines: Sequence[Line], at: int, kind: str, frames: tuple[Frame, ...], source: Source
+) -> tuple[ErrorRecord | None, int]:
+    """TVM before tvm-ffi raised errors whose message is a C++ traceback of its own, ended by the real message."""
+    inner, end = _read_plain(lines, at + 1, source, header=lines[at], embedded=True)
+    if inner is None or not inner.type:
+        return ErrorRecord("exception", kind, TRACEBACK, frames=frames, quote=quote(lines[at], source.artifact)), max(
+            end, at + 1
+        )
+    return replace(inner, type=kind, frames=(*frames, *inner.frames)), end
 
 
 def _message_end(lines: Sequence[Line], at: int, first: str) -> int:
@@ -243,7 +257,7 @@ def _read_group(lines: Sequence[Line], start: int, source: Source) -> tuple[Erro
     for chunk in chunks[1:]:
         body = [_without_group_header(line) for line in chunk]
         first = _skip_blank(body, 0)
-        if first < len(body) and chunk[first].view.startswith(_NESTED) and chunk is not chunks[-1]:
+        if first < len(body) and _NESTED in chunk[first].view and chunk is not chunks[-1]:
             continue  # its members are the next chunks
         if first < len(body) and _may_follow_link(body[first].view):
             member, _ = read_chain(body, first, source)
@@ -260,4 +274,4 @@ def _is_item_text(view: str) -> bool:
 
 
 def _without_group_header(line: Line) -> Line:
-    return with_view(line, TRACEBACK) if line.view.startswith(_NESTED) else line
+    return with_view(line, TRACEBACK) if _NESTED in line.view else line
