@@ -37,7 +37,6 @@ class Unit:
     path: str | None = None
     parent: str | None = None
     span: Mapping[str, Any] | None = None
-    between: tuple[int | None, int | None] = (None, None)
     op: str | None = None
     buffers: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
@@ -49,7 +48,7 @@ class Unit:
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Unit:
-        tuples = ("between", "buffers", "reads", "writes", "choices")
+        tuples = ("buffers", "reads", "writes", "choices")
         fields: dict[str, Any] = {k: v for k, v in data.items() if k in Unit.__dataclass_fields__}
         return Unit(**fields | {k: tuple(fields[k]) for k in tuples if k in fields})
 

@@ -25,7 +25,7 @@ from triage.experiment.choose import Choice, Evidence, Unit, inside, mentions, s
 from triage.experiment.minimal import OutOfBudget, minimize
 from triage.experiment.oracle import Outcome, Verdict
 from triage.experiment.template import Change, Program, Result, Template
-from triage.model import Confidence, ErrorRecord, FaultKey, FoundBy, Label, Location, Place
+from triage.model import Confidence, ErrorRecord, FaultKey, FoundBy, Label, Location
 
 #: how many statements may show the same fault each by itself before the search stops looking for more
 TWINS = 4
@@ -45,8 +45,7 @@ class Experiment:
 class Localization:
     """The answer. `location` is None where the experiments do not single out a line; `how` then says why.
 
-    `kept` is the set the fault needs, 1-minimal if `minimal`. `via` are places in a library between the line and the
-    statement. `facts` holds passing neighbours: `passing.threads`, `passing.num_stages` (lists of values that lower).
+    `kept` is the set the fault needs, 1-minimal if `minimal`. `facts` holds passing neighbours: `passing.threads`, `passing.num_stages` (lists of values that lower).
     """
 
     location: Location | None
@@ -54,7 +53,6 @@ class Localization:
     how: str
     labels: tuple[Label, ...] = ()
     kept: tuple[Unit, ...] = ()
-    via: tuple[Place, ...] = ()
     unit: Unit | None = None
     minimal: bool = False
     tries: int = 0
@@ -356,38 +354,22 @@ WITHOUT = {
 
 
 class Places:
-    """The user's line of every unit, with the library's line where one lies between."""
+    """The user's line of every unit."""
 
     def __init__(self, units: Sequence[Unit], read_source: Callable[[str], str | None]) -> None:
-        self.units, self.read_source = units, read_source
-        spans = [u.span for u in units if u.span and u.span["user"]]
-        self.file = next((str(span["file"]) for span in spans), None)
-        self.launch = next((u.span for u in units if u.kind == "threads" and u.span), None)
+        self.read_source = read_source
+        self.launch = next((u.span for u in units if u.kind == "threads" and u.span and u.span["user"]), None)
 
-    def of(self, unit: Unit) -> tuple[Location | None, tuple[Place, ...]]:
-        span = unit.span
-        if span and span["user"]:
-            return self._location(str(span["file"]), int(span["line"])), ()
-        if self.file is None:
-            return None, ()
-        source = self.read_source(self.file)
-        if source is None:
-            return None, ()
-        via = (Place(str(span["file"]), int(span["line"])),) if span else ()
-        if unit.kind == "annotation" and self.launch is not None:
-            line = lines.line_of_annotation(source, int(self.launch["line"]), unit.key or "", unit.buffers)
-        else:
-            line = self._line_of_call(source, unit)
-        return (self._location(self.file, line), via) if line else (None, via)
-
-    def _line_of_call(self, source: str, unit: Unit) -> int | None:
-        """The line of the call of a library macro that made the statement of `unit`."""
-        taken = {int(u.span["line"]) for u in self.units if u.span and u.span["user"]}
-        made = [u for u in self.units if u.between == unit.between and u.span and not u.span["user"]]
-        made = [u for u in made if u.id.startswith("drop:")]
-        inner = [lines.Inner(str(u.span["file"]), int(u.span["line"]), frozenset(u.buffers)) for u in made if u.span]
-        found = lines.lines_of_calls(source, *unit.between, inner, taken)
-        return next((line for u, line in zip(made, found, strict=True) if u.path == unit.path), None)
+    def of(self, unit: Unit) -> Location | None:
+        if unit.span:
+            return self._location(str(unit.span["file"]), int(unit.span["line"])) if unit.span["user"] else None
+        if unit.kind != "annotation" or self.launch is None:
+            return None
+        file = str(self.launch["file"])
+        line = lines.line_of_annotation(
+            self.read_source(file) or "", int(self.launch["line"]), unit.key or "", unit.buffers
+        )
+        return self._location(file, line) if line else None
 
     def _location(self, file: str, line: int) -> Location:
         source = self.read_source(file) or ""
@@ -399,13 +381,13 @@ class Places:
 def _answer(search: Search, evidence: Evidence, choice: Choice, twins: list[Unit], places: Places) -> Localization:
     labels = []
     for unit, text in (*choice.others, *((twin, "shows the same error by itself") for twin in twins)):
-        place, _ = places.of(unit)
+        place = places.of(unit)
         if place is not None:
             labels.append(Label(place.file, place.line, text))
     facts = neighbours(search, choice)
     if choice.unit is None:
         return Localization(None, None, choice.how, tuple(labels), evidence.kept, facts=facts, minimal=evidence.minimal)
-    location, via = places.of(choice.unit)
+    location = places.of(choice.unit)
     own = [
         label
         for label in dict.fromkeys(labels)
@@ -413,9 +395,9 @@ def _answer(search: Search, evidence: Evidence, choice: Choice, twins: list[Unit
     ]
     if location is None:
         how = f"{choice.how}; but the line of `{choice.unit.text}` is not known"
-        return Localization(None, None, how, tuple(own), evidence.kept, via, choice.unit, evidence.minimal, facts=facts)
+        return Localization(None, None, how, tuple(own), evidence.kept, choice.unit, evidence.minimal, facts=facts)
     return Localization(
-        location, choice.confidence, choice.how, tuple(own), evidence.kept, via, choice.unit, evidence.minimal, facts=facts
+        location, choice.confidence, choice.how, tuple(own), evidence.kept, choice.unit, evidence.minimal, facts=facts
     )  # fmt: skip
 
 

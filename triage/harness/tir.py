@@ -4,11 +4,10 @@ A **unit** is one thing an experiment can take away: a statement, a loop around 
 of threads, an allocation, a data type, a symbolic extent. It is plain JSON:
 
     {"id", "kind", "path": path of its statement or null, "parent": path of the statement around it or null,
-     "text": one line, "span": {"file", "line", "user"} or null, "between": [line or null, line or null],
+     "text": one line, "span": {"file", "line", "user"} or null,
      "op": name of the tile operator or null, "buffers": names it touches, "reads", "writes": names,
      "loop": {"var", "kind", "extent"} or null, "key": annotation key, "value": what it is now, "choices": other values}
 
-`between` holds the user's lines before and after a statement that a library macro made (its span lies in tilelang).
 A path is the child numbers from the body of the function down, joined by dots; it stays valid under every change,
 because a removed statement leaves an empty one behind.
 
@@ -101,14 +100,13 @@ class Reader:
             self._declare(buffer, "parameter", None)
         for path, parent, statement in walk(self.func.body):
             self._statement(path, parent, statement)
-        self._bound_lines()
         self._dtypes()
         self._symbols()
         return self.units
 
     def _add(self, id: str, kind: str, path: str | None, parent: str | None, text: str, **fields: Any) -> Unit:
         unit = {
-            "id": id, "kind": kind, "path": path, "parent": parent, "text": text, "span": None, "between": [None, None],
+            "id": id, "kind": kind, "path": path, "parent": parent, "text": text, "span": None,
             "op": None, "buffers": [], "reads": [], "writes": [], "loop": None, "key": None, "value": None, "choices": [],
         }  # fmt: skip
         self.units.append(unit | fields)
@@ -280,18 +278,6 @@ class Reader:
         file = str(span.source_name.name)
         return {"file": file, "line": int(span.line), "user": self.is_user(file)}
 
-    def _bound_lines(self) -> None:
-        """For statements without a line of the user: the nearest such lines before and after, in program order."""
-        for order, side in ((self.units, 0), (self.units[::-1], 1)):
-            last = None
-            for unit in order:
-                if unit["kind"] not in ("statement", "bind", "loop", "if", "while"):
-                    continue
-                if unit["span"] and unit["span"]["user"]:
-                    last = unit["span"]["line"]
-                else:
-                    unit["between"][side] = last
-
 
 # ------------------------------------------------------------------------------------------------ changing them
 
@@ -380,7 +366,7 @@ class Editor:
         notes = changed_notes(dict(s.annotations), edits)
         for verb, _, value in edits:
             if verb == "threads":
-                notes[LAUNCH] = list(value) if isinstance(value, list) else [value, 1, 1]
+                notes[LAUNCH] = [self.tirx.IntImm("int32", count) for count in value]
         body, init = inside[0], inside[1] if len(inside) > 1 else None
         return self.tirx.SBlock(
             list(s.iter_vars), list(s.reads), list(s.writes), s.name_hint, body, init, kept, list(s.match_buffers), notes, span
@@ -389,6 +375,8 @@ class Editor:
 
 def changed_notes(notes: dict[Any, Any], edits: list[tuple[str, list[str], Any]]) -> dict[Any, Any]:
     """Annotations without those that edits take away, or with the values that edits give them."""
+    from tvm import tirx
+
     entries: dict[str, set[int]] = {}
     for verb, detail, value in edits:
         if verb != "note":
@@ -401,7 +389,7 @@ def changed_notes(notes: dict[Any, Any], edits: list[tuple[str, list[str], Any]]
         elif value is None:
             del notes[key]
         else:
-            notes[key] = value
+            notes[key] = tirx.IntImm("int32", value) if isinstance(value, int) else value
     for key, gone in entries.items():
         left = {entry: notes[key][entry] for number, entry in enumerate(notes[key]) if number not in gone}
         if left:
