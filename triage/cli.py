@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from triage.case import Case
+    from triage.knowledge.stages import Stages
     from triage.tools.base import Options
 
 HEALTHY, FAULT, USAGE, UNKNOWN, BROKEN = 0, 1, 2, 3, 4
@@ -139,10 +140,12 @@ def _parser() -> argparse.ArgumentParser:
     actions = rules.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("list", help="all rules, a line each").set_defaults(function=_rules_list)
     check = actions.add_parser("check", help="check every rule and its fixtures; exit status 1 on a failure")
+    check.add_argument("--bless", action="store_true", help="write the marks that hits lack")
     check.set_defaults(function=_rules_check)
     new = actions.add_parser("new", help="make a rule with a hit and a near miss to fill in")
-    new.add_argument("code", help="the code, as TLG123")
+    new.add_argument("category", choices=("generation", "correctness", "performance", "intermittent", "environment"))
     new.add_argument("name", help="a short name, as gemm-k-mismatch")
+    new.add_argument("--stage", default="dsl", help="the stage of the compile or run (dsl)")
     new.set_defaults(function=_rules_new)
 
     graph = commands.add_parser("graph", help="check the decision graph and draw it")
@@ -351,16 +354,63 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    raise NotImplementedError
+    from triage.knowledge.explain import UnknownCodeError, explain_code
+    from triage.knowledge.files import CODE
+
+    text = sys.stdin.read() if args.what == "-" else args.what
+    if CODE.fullmatch(text.strip().upper()):
+        try:
+            sys.stdout.write(explain_code(text))
+        except UnknownCodeError as error:
+            raise UsageError(str(error)) from None
+        return HEALTHY
+    return _explain_text(text)
+
+
+def _explain_text(text: str) -> int:
+    from triage.findings import records_of_text
+    from triage.knowledge.fits import find_fits, show_fits
+    from triage.knowledge.load import load_rules
+
+    if not text.strip():
+        raise UsageError("there is no text to explain")
+    found = find_fits(text, load_rules(), records_of_text(text, "text", _stages()))
+    sys.stdout.write(show_fits(found, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    return HEALTHY if found.fits else UNKNOWN
+
+
+def _stages() -> Stages:
+    from triage.knowledge.files import rules_root
+    from triage.knowledge.stages import Stages
+
+    return Stages.load(rules_root() / "reference" / "stages.toml")
 
 
 def _rules_list(args: argparse.Namespace) -> int:
-    raise NotImplementedError
+    from triage.knowledge.catalogue import show_list
+    from triage.knowledge.load import load_rules
+
+    sys.stdout.write(show_list(load_rules()))
+    return HEALTHY
 
 
 def _rules_check(args: argparse.Namespace) -> int:
-    raise NotImplementedError
+    from triage.findings import records_of_text
+    from triage.knowledge.check import check_rules, show_checked
+
+    stages = _stages()
+    done = check_rules(lambda text, name: records_of_text(text, name, stages), bless=args.bless)
+    sys.stdout.write(show_checked(done))
+    return FAULT if done.problems else HEALTHY
 
 
 def _rules_new(args: argparse.Namespace) -> int:
-    raise NotImplementedError
+    from triage.knowledge.new import new_rule
+
+    try:
+        written = new_rule(args.category, args.name, args.stage)
+    except (ValueError, OSError) as error:
+        raise UsageError(str(error)) from None
+    for path in written:
+        print(path)
+    return HEALTHY

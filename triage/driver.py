@@ -272,6 +272,7 @@ def _run_tool(
         errors=session.gather("errors"),
         stages=session.stages,
         rules_root=rules_root(),
+        read_source=session.read_source,
         template=template,
         progress=progress,
     )

@@ -6,18 +6,25 @@ the culprit that experiments found replaces the place of an error that only name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from triage.knowledge.judge import Observability, fold, judge
-from triage.knowledge.match import record_of_hazard, record_of_warning, records_of_error
+from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error
 from triage.knowledge.rule import FRAME_STAGES, RuleSet
+from triage.knowledge.stages import Stages
 from triage.lints.hazard import Hazard
-from triage.model import Confidence, ErrorRecord, Finding, FoundBy, Location, State, WarningRecord
+from triage.model import Confidence, ErrorRecord, Finding, FoundBy, State, WarningRecord, to_json
+from triage.readers import decisive, read_output
 from triage.tools.base import Culprit
 
 LADDER = tuple(Confidence)
+#: where files lie that are not the user's: packages, the standard library, the build trees of the wheels
+INSTALLED = re.compile(
+    r"/(site|dist)-packages/|/lib/python\d[\d.]*/|^/project/|^python/tvm_ffi/|(^|/)(tilelang|tvm|torch)/.*\.(py|pyx|pxi)$"
+)
 
 
 def find(
@@ -40,11 +47,30 @@ def find(
         record = record_of_warning(warning)
         findings += judge([record], _facts(facts, record.about), rules, seen)
     for hazard in hazards:
-        record = record_of_hazard({"kind": hazard.kind, **hazard.fields}, hazard.about)
-        of_hazard = judge([record], _facts(facts, hazard.about), rules, seen)
-        findings += [_at_hazard(f, hazard, seen) for f in of_hazard]
+        record = record_of_hazard(to_json(hazard), hazard.about)
+        findings += judge([record], _facts(facts, hazard.about), rules, seen)
     left_out = set(ignore)
     return [f for f in fold(findings) if f.rule not in left_out]
+
+
+def records_of_text(text: str, artifact: str, stages: Stages) -> list[Record]:
+    """The records of a bare text, for rules that have nothing else to go by: each error's chain, each warning."""
+    reading = read_output(text, artifact, owner_by_path)
+    records = []
+    for error in reading.errors:
+        one = decisive(error)
+        records += records_of_error(one, stages.stage_of(one).stage or one.stage)
+    return records + [record_of_warning(warning) for warning in reading.warnings]
+
+
+def owner_by_path(file: str) -> bool | None:
+    """Whether a file named in a text is the user's, by where such files lie: installed packages, the standard library
+    and the sources that wheels were built from are not; None where the path says nothing."""
+    if file.startswith("<") or not file:
+        return None
+    if INSTALLED.search(file.replace("\\", "/")):
+        return False
+    return True if file.endswith(".py") else None
 
 
 def _facts(facts: Mapping[str, Mapping[str, Any]], about: str) -> dict[str, Any]:
@@ -76,17 +102,3 @@ def _at_culprit(finding: Finding, error: ErrorRecord, culprits: Sequence[Culprit
         confidence=confidence,
         state=State.LOCALIZED if sure else finding.state,
     )
-
-
-def _at_hazard(finding: Finding, hazard: Hazard, seen: Observability) -> Finding:
-    if hazard.at is None:
-        return finding
-    source = seen.read_source(hazard.at.file) or ""
-    lines = source.splitlines()
-    snippet = lines[hazard.at.line - 1].strip() if 0 < hazard.at.line <= len(lines) else None
-    location = Location(hazard.at.file, hazard.at.line, snippet=snippet, found_by=FoundBy.LINT)
-    confidence = finding.confidence if hazard.certainty == "certain" else max(
-        finding.confidence, Confidence.LIKELY, key=LADDER.index
-    )  # fmt: skip
-    state = State.CLASSIFIED if confidence is Confidence.POSSIBLE else State.LOCALIZED
-    return replace(finding, location=location, labels=hazard.labels, confidence=confidence, state=state)

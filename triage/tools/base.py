@@ -131,6 +131,8 @@ class Work:
     errors: tuple[ErrorRecord, ...]
     stages: Stages
     rules_root: Path
+    #: the text of a user's file as it was when it ran, None where it was not kept
+    read_source: Callable[[str], str | None]
     #: the running template of lowering experiments, started when it is first asked for; raises `TemplateError`
     template: Callable[[], Template]
     #: tell the user what is going on, one short line

@@ -14,7 +14,6 @@ def _planned(name: str, title: str, *adds: str) -> ToolSpec:
 
 PLANNED = (
     _planned("read-artifacts", "read logs and profiles without running anything", "error.text", "error.stage"),
-    _planned("drop-statements", "find the statement without which the kernel lowers"),
     _planned("bisect-switches", "find the compiler switch that makes the fault go"),
     _planned("minimize", "shrink the script while the fault stays"),
     _planned("verify-fix", "try the suggested fix on a copy"),

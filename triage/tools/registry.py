@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from triage.graph.spec import ToolSpec
-from triage.tools import doctor, lower_kernels, lower_trace, observe, read_error, static_checks
+from triage.tools import doctor, drop_statements, lower_kernels, lower_trace, observe, read_error, static_checks
 from triage.tools.base import Result, Work
 from triage.tools.planned import PLANNED
 
@@ -18,6 +18,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (doctor.SPEC, doctor.run),
     (lower_kernels.SPEC, lower_kernels.run),
     (lower_trace.SPEC, lower_trace.run),
+    (drop_statements.SPEC, drop_statements.run),
 )
 
 SPECS: Mapping[str, ToolSpec] = {spec.name: spec for spec in (*(spec for spec, _ in BUILT), *PLANNED)}

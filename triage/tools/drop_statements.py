@@ -1,0 +1,68 @@
+"""drop-statements: find the user's line of a fault that no frame names, by lowering the kernel without parts of it."""
+
+from __future__ import annotations
+
+import time
+
+from triage.experiment.localize import Localization, localize
+from triage.experiment.template import TemplateError
+from triage.graph.spec import ToolSpec
+from triage.model import Confidence, ErrorRecord, Fact, StepOutcome, StepStatus
+from triage.tools.base import Culprit, Kernel, Result, Work
+from triage.tools.lower_kernels import program
+
+SPEC = ToolSpec(
+    "drop-statements",
+    "find the statement without which the kernel lowers",
+    adds=("culprit.line", "culprit.tries"),
+    seconds=lambda facts: 10.0,
+)
+
+#: One kernel's experiments end after this many seconds, so that the next suspect gets its turn.
+LONGEST = 60.0
+
+
+def run(work: Work) -> Result:
+    """Localize the failure of one kernel."""
+    kernel = work.kernel
+    if kernel.primfunc is None:
+        return Result(status=StepStatus.FAILED, detail=f"kernel {kernel.name} was not captured as IR")
+    work.progress(f"dropping statements of {kernel.name}")
+    deadline = time.monotonic() + min(LONGEST, work.seconds)
+    try:
+        found = localize(
+            program(work, kernel),
+            work.template(),
+            deadline=deadline,
+            fault=_fault(work, kernel),
+            read_source=work.read_source,
+        )
+    except TemplateError as error:
+        return Result(status=StepStatus.FAILED, detail=f"the lowering process does not work: {error}")
+    facts = [Fact("culprit.tries", found.tries, work.about, source="drop-statements")]
+    if found.location is not None:
+        line = f"{found.location.file}:{found.location.line}"
+        facts.append(Fact("culprit.line", line, work.about, source="drop-statements"))
+    return Result(
+        outcome=StepOutcome.FINDING if found.location else StepOutcome.UNKNOWN,
+        detail=f"{found.how} ({found.tries} lowerings)",
+        facts=tuple(facts),
+        culprits=(_culprit(kernel, found),),
+    )
+
+
+def _fault(work: Work, kernel: Kernel) -> ErrorRecord | None:
+    """The error that this kernel's compile was seen to raise."""
+    return next((e for e in reversed(work.errors) if e.kernel == kernel.id), None)
+
+
+def _culprit(kernel: Kernel, found: Localization) -> Culprit:
+    passing = tuple(
+        f"{name.removeprefix('passing.')} = {value}"
+        for name, values in found.facts.items()
+        if name.startswith("passing.")
+        for value in values
+    )
+    return Culprit(
+        kernel.id, found.location, found.labels, found.confidence or Confidence.POSSIBLE, found.how, passing
+    )
