@@ -44,6 +44,15 @@ def test_on_chip_memory_has_no_predicates() -> None:
     assert kinds(record) == ["index-out-of-bounds"]
 
 
+def test_a_fragment_that_all_its_loops_take_for_longer_works() -> None:
+    small = buffer("f", (8,), "local.fragment", line=7)
+    fill = loop("parallel", 64, store(region("f", "write", (0, 63, 1))))
+    use = loop("parallel", 64, store(region("f", "read", (0, 63, 1)), region("A", "write", (0, 63, 1))))
+    assert kinds(kernel([A, small], fill, use)) == ["fragment-shape-too-small"] * 2
+    declared = op("fill", whole(small, "write"))
+    assert kinds(kernel([A, small], declared, use)) == ["index-out-of-bounds"]
+
+
 def test_what_may_not_happen_is_not_held_against_anyone() -> None:
     beyond = region("s", "read", (0, 200, 1))
     inexact = dataclasses.replace(beyond, exact=False)

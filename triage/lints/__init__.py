@@ -37,7 +37,7 @@ DETECTORS = (
     operands.scopes,  # gemm-operand-scope
     operands.fp8,  # fp8-gemm-unsupported
     # foreign memory, or values nobody wrote
-    bounds.elements,  # index-out-of-bounds
+    bounds.elements,  # index-out-of-bounds, fragment-shape-too-small (works, and the declaration is wrong)
     bounds.regions,  # region-out-of-bounds
     uninitialized.reads,  # uninitialized-read
     barriers.divergent,  # divergent-barrier

@@ -66,7 +66,8 @@ def elements(program: Program, device: Device, source: str | None) -> Iterator[H
             outside = reach.always_outside()
             if outside or (on_chip(buffer) and access.exact and reach.sometimes_outside()):
                 masked = buffer.scope == "global" and _varies(access.index[reach.dimension])
-                yield _hazard("index-out-of-bounds", visit, access, buffer, reach, always=outside, masked=masked)
+                kind = "fragment-shape-too-small" if _agreed(program, buffer, reach) else "index-out-of-bounds"
+                yield _hazard(kind, visit, access, buffer, reach, always=outside, masked=masked)
                 break
 
 
@@ -81,6 +82,22 @@ def regions(program: Program, device: Device, source: str | None) -> Iterator[Ha
                 always, masked = reach.always_outside(), buffer.scope == "global"
                 yield _hazard("region-out-of-bounds", visit, access, buffer, reach, always=always, masked=masked)
                 break
+
+
+def _agreed(program: Program, buffer: BufferInfo, reach: Reach) -> bool:
+    """Whether a fragment is only ever used beyond its shape in the same way.
+
+    A fragment's elements are spread over threads by the loops that use it. If all of them agree on more elements than
+    the shape has, the layout follows the loops, and the result is right although the declaration is not.
+    """
+    if buffer.scope != "local.fragment":
+        return False
+    ranges = {
+        (access.low[reach.dimension], access.high[reach.dimension], access.extent[reach.dimension])
+        for visit, access, other in program.accesses()
+        if other.name == buffer.name and len(access.low) > reach.dimension
+    }
+    return ranges == {(reach.low, reach.high, reach.extent)} and reach.low == 0
 
 
 def _leaves_unguarded(op: str, access: Access, reach: Reach) -> bool:
