@@ -217,10 +217,20 @@ def test_work_grows_linearly(name: str) -> None:
         "+ ",
         "a.",
         "1",
+        "Aa",
+        "at line 1 of ",
+        "at line 1",
+        "buffer ",
+        "=",
+        "#",
+        "x.cu(3): error: ",
+        "line ",
     ],
 )
 def test_endless_lines(part: str) -> None:
     check("  " + (part + " ") * 3_000 + "+ Exception Group Traceback (most recent call last):\n  | " + part)
+    check("x.cu(" + part * 400_000 + "): error: a\nx.cu:" + part * 400_000 + ": error: a\n" + part * 400_000 + "!")
+    check("x.cu(3): error: a\n" + part * 400_000 + "!\n  at line " + part * 400_000 + "\n")
     head = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: '
     reading = check(part * 400_000 + "\n" + head + part * 400_000)
     assert [error.type for error in reading.errors][-1:] == ["ValueError"]

@@ -14,7 +14,7 @@ CONTEXT = "During handling of the above exception, another exception occurred:"
 
 #: TVM's C++ logger: `[22:30:18] : Warning: text`, `[22:30:18] /project/src/x.cc:12: Warning: text`
 TVM_LOG = re.compile(
-    r"\[\d\d:\d\d:\d\d\] (?:(?P<file>[^\s:]+):(?P<line>\d+))? ?: (?P<level>Warning|Info|Error|Fatal|Debug): ?(?P<text>.*)"
+    r"\[\d\d:\d\d:\d\d\] (?:(?P<file>[^\s:]+):(?P<line>\d{1,9}))? ?: (?P<level>Warning|Info|Error|Fatal|Debug): ?(?P<text>.*)"
 )
 #: TileLang's Python logger; the timestamp before it may already have been taken off
 TILELANG_LOG = re.compile(
@@ -30,7 +30,7 @@ SHELL_CRASH = re.compile(
     r"(?: +\(core dumped\))?(?:$| {2,}\S)"
 )
 _EXCEPTION = re.compile(
-    r"(?P<type>(?:[A-Za-z_]\w*(?:\.<locals>)?\.)*(?:[A-Z]\w*[a-z]\w*|error))(?:: ?(?P<message>.*))?$"
+    r"(?P<type>(?:[A-Za-z_]\w*+(?:\.<locals>)?\.)*+(?:[A-Z](?=\w*[a-z])\w*+|error))(?:: ?(?P<message>.*))?$"
 )
 #: what programs around the subject print after its error
 _AROUND = ("##[", "make: ***", "make[", "ninja: ", "srun: ", "slurmstepd: ", "+ exit")

@@ -26,10 +26,10 @@ ERROR_LIMIT = 20
 _SEVERITY = r"(?P<severity>catastrophic error|fatal error|internal error|error|warning|note|remark)"
 _HEADERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     # `file(12): error: …` of nvcc's front end (EDG), `file(12): error C2065: …` of MSVC
-    ("nvcc", re.compile(rf"(?P<file>[^()\s][^()]*)\((?P<line>\d+)\): (?P<text>{_SEVERITY}(?: #?[A-Z]?\d+(?:-D)?)?: .*)")),
+    ("nvcc", re.compile(rf"(?P<file>[^()\s][^()]*)\((?P<line>\d{{1,9}})\): (?P<text>{_SEVERITY}(?: #?[A-Z]?\d+(?:-D)?)?: .*)")),
     # `file:12:3: error: …` of gcc and clang
-    ("c++", re.compile(rf"(?P<file>[^\s:][^:]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<text>{_SEVERITY}: .*)")),
-    ("ptxas", re.compile(r"(?P<text>ptxas (?:(?P<file>\S+), line (?P<line>\d+); )?(?P<severity>fatal|error|warning|info)\s*: .*)")),
+    ("c++", re.compile(rf"(?P<file>[^\s:][^:]*):(?P<line>\d{{1,9}}):(?:(?P<column>\d{{1,9}}):)? (?P<text>{_SEVERITY}: .*)")),
+    ("ptxas", re.compile(r"(?P<text>ptxas (?:(?P<file>\S+), line (?P<line>\d{1,9}); )?(?P<severity>fatal|error|warning|info)\s*: .*)")),
     ("nvlink", re.compile(r"(?P<text>nvlink (?P<severity>fatal|error|warning)\s*: .*)")),
     ("nvcc", re.compile(r"(?P<text>nvcc (?P<severity>fatal|error|warning)\s*: .*)")),
     ("ld", re.compile(r"(?P<text>(?:\S*/)?(?:ld|ld\.\w+): (?P<severity>(?:error: )?(?:cannot find|undefined reference|undefined symbol|unable to find)).*)")),
@@ -50,8 +50,8 @@ _HINTS = (
     "info",
 )
 _NOT_ERRORS = frozenset({"warning", "note", "remark", "info"})
-_TRAIL = re.compile(r"(?P<what>.*?)\bat line (?P<line>\d+)(?: of (?P<file>\S.*?))?$")
-_INCLUDED = re.compile(r"(?:In file included from|\s+from) (?P<file>[^\s:][^:]*):(?P<line>\d+)(?::\d+)?[:,]$")
+_TRAIL = re.compile(r"(?P<what>.*?)\bat line (?P<line>\d{1,9})(?: of (?P<file>\S.*))?$")
+_INCLUDED = re.compile(r"(?:In file included from|\s+from) (?P<file>[^\s:][^:]*):(?P<line>\d{1,9})(?::\d+)?[:,]$")
 _GCC_EXCERPT = re.compile(r"\s*\d+ \| ?(?P<text>.*)")
 _SUMMARY = re.compile(
     r"\d+ (?:errors?|warnings?)\b.*\b(?:detected|generated)|compilation terminated|Remark: |collect2: error: ld returned"

@@ -16,7 +16,7 @@ from triage.readers.traceback import Link, fold
 
 _HEADER = re.compile(r"_{3,} (?P<name>\S.*?) _{3,}$")
 _END = re.compile(r"_{3,} \S.* _{3,}$|={3,}|-{3,} Captured ")
-_PLACE = re.compile(r"(?P<file>[^\s:][^:]*):(?P<line>\d+): ?(?:in (?P<function>.*)|(?P<type>[A-Za-z_][\w.]*))?$")
+_PLACE = re.compile(r"(?P<file>[^\s:][^:]*):(?P<line>\d{1,9}): ?(?:in (?P<function>.*)|(?P<type>[A-Za-z_][\w.]*))?$")
 _ERROR = re.compile(r"E(?:   (?P<text>.*))?$")
 
 

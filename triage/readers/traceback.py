@@ -14,7 +14,7 @@ from triage.readers.lines import Line, quote, with_view
 from triage.readers.messages import mentions, spans
 
 #: the marks below the failing expression; CPython drops their indentation where the line ends in a comment
-_MARKERS = re.compile(r"\s*[\^~]+[\s\^~]*$")
+_MARKERS = re.compile(r"\s*[\^~][\s\^~]*$")
 _GROUP_GUTTER = re.compile(r" *[|+] ?")
 _GROUP_ITEM = re.compile(r" *\+(?:-\+)?-{3,} (?:\d+|\.\.\.) -{3,}$| *\+-{3,}$")
 _NESTED = "Exception Group Traceback (most recent call last):"

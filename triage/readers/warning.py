@@ -11,7 +11,7 @@ from triage.readers.frames import User
 from triage.readers.lines import Line, quote
 from triage.readers.messages import mentions, spans
 
-_PYTHON = re.compile(r"(?P<file>\S[^:]*):(?P<line>\d+): (?P<category>\w*Warning): (?P<text>.*)")
+_PYTHON = re.compile(r"(?P<file>\S[^:]*):(?P<line>\d{1,9}): (?P<category>\w*Warning): (?P<text>.*)")
 #: one logger record of TileLang may print the whole program it failed to build
 _BLOCK_LEVELS = ("CRITICAL", "ERROR")
 _FIELD = re.compile(r"[a-z_]+=")
