@@ -143,6 +143,9 @@ def _interpreter(machine: Machine) -> Iterator[Problem]:
 def _imports(machine: Machine) -> Iterator[Problem]:
     if machine.failure:
         return
+    if machine.torch.status == ImportStatus.NOT_TESTED:
+        yield Problem("probe-stopped", "The machine could not be looked at to the end", machine.stopped or "")
+        return
     if machine.torch.status == ImportStatus.MISSING:
         yield Problem("no-torch", "torch is not installed", machine.python, f"{INSTALL_CPU_TORCH} (or {_gpu_line()})")
     elif machine.torch.status != ImportStatus.OK:
@@ -313,7 +316,8 @@ def _unchecked(machine: Machine, checked_with: Mapping[str, Iterable[str]]) -> I
     codes = sorted(code for code, versions in checked_with.items() if not _among(version, versions))
     if codes:
         known = sorted({v for code in codes for v in checked_with[code]})
-        which = "none of the rules was" if len(codes) == len(checked_with) else f"{len(codes)} rules were not"
+        which = "1 rule was not" if len(codes) == 1 else f"{len(codes)} rules were not"
+        which = "none of the rules was" if len(codes) == len(checked_with) else which
         yield Problem(
             "unchecked-version",
             f"{which} checked against tilelang {version}",

@@ -20,6 +20,8 @@ from triage.experiment.process import HARNESS, Exit, run_command
 
 #: two imports and a dozen `--version` take 4 s on two busy cores; a cold disk takes much longer
 TIMEOUT = 120.0
+#: a program that has not told its version by then will not
+PROGRAM_TIMEOUT = 15.0
 #: the last part of the child's error output that is kept as the reason of a crash
 STDERR_TAIL = 4000
 
@@ -140,6 +142,8 @@ class Machine:
     attributes: Mapping[str, bool] | None = None
     modules: Mapping[str, bool] = field(default_factory=dict)
     failure: str | None = None
+    #: the stage that ended the child, and how it ended; None where it told all
+    stopped: str | None = None
 
     def version(self, package: str) -> str | None:
         """The installed version of a distribution."""
@@ -156,17 +160,20 @@ def probe(
     modules: Iterable[str] = (),
     attributes: Iterable[str] = (),
     timeout: float = TIMEOUT,
+    program_timeout: float = PROGRAM_TIMEOUT,
     environ: Mapping[str, str] | None = None,
 ) -> Machine:
     """Look at the machine from inside the interpreter `python`; never raises for what it finds there.
 
     `modules` and `attributes` (`module:name`) are looked for in addition, for the inventory of upstream tools.
-    `environ` is added to the child's environment. `timeout` in seconds is for all of it.
+    `environ` is added to the child's environment. `timeout` in seconds is for all of it, `program_timeout` for
+    each call of a program.
     """
     spec = {
         "environment": ENVIRONMENT,
         "packages": PACKAGES,
         "programs": PROGRAMS,
+        "program_timeout": program_timeout,
         "modules": sorted(modules),
         "attributes": sorted(attributes),
     }
@@ -187,6 +194,7 @@ def machine(python: str, lines: Iterable[str], ended: Exit, stderr: str = "") ->
     """Make a `Machine` of what the child wrote (pure). A torn last line is left out."""
     stages: dict[str, dict[str, Any]] = {}
     begun: str | None = None
+    finished = False
     for line in lines:
         try:
             entry = json.loads(line)
@@ -198,7 +206,7 @@ def machine(python: str, lines: Iterable[str], ended: Exit, stderr: str = "") ->
             stages[entry["stage"]] = entry
             begun = None
         else:
-            begun = None
+            finished = True
 
     def data(stage: str, default: Any) -> Any:
         value = stages.get(stage, {}).get("data")
@@ -237,6 +245,7 @@ def machine(python: str, lines: Iterable[str], ended: Exit, stderr: str = "") ->
         attributes=stages.get("attributes", {}).get("data"),
         modules=data("modules", {}),
         failure=None if "interpreter" in stages else _failure(python, ended, stderr),
+        stopped=None if finished else f"it ended at {begun or 'an unknown stage'}: {_how(ended)}",
     )
 
 

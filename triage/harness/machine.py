@@ -28,8 +28,6 @@ import time  # noqa: E402
 import traceback  # noqa: E402
 from typing import Any, Callable  # noqa: E402, UP035 - Python 3.8
 
-#: a program that has not told its version by then will not
-PROGRAM_TIMEOUT = 15
 VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -151,7 +149,7 @@ def find_program(name: str, places: list[str]) -> str | None:
     return None
 
 
-def program(entry: dict[str, Any]) -> dict[str, Any]:
+def program(entry: dict[str, Any], timeout: float) -> dict[str, Any]:
     """Path and version of one program; `error` where it is there but does not run."""
     preferred = os.environ.get(entry.get("variable") or "")
     names = [preferred] if preferred else entry["names"]
@@ -166,12 +164,12 @@ def program(entry: dict[str, Any]) -> dict[str, Any]:
                 input=given,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                universal_newlines=True,
+                text=True,
                 errors="replace",
-                timeout=PROGRAM_TIMEOUT,
+                timeout=timeout,
             )
         except subprocess.TimeoutExpired:
-            result["error"] = f"`{' '.join([path, *arguments])}` did not end within {PROGRAM_TIMEOUT} s"
+            result["error"] = f"`{' '.join([path, *arguments])}` did not end within {timeout:g} s"
             break
         except OSError as error:
             result["error"] = str(error)
@@ -331,7 +329,7 @@ def main(out: str, spec_path: str) -> int:
     log.stage("torch build", torch_build)
     log.stage("cuda home", cuda_home)
     for name, entry in spec["programs"].items():
-        log.stage(f"program {name}", lambda entry=entry: program(entry))  # type: ignore[misc]
+        log.stage(f"program {name}", lambda entry=entry: program(entry, spec["program_timeout"]))  # type: ignore[misc]
     log.stage("modules", lambda: modules(spec["modules"]))
     log.stage("counters", counters_restricted)
     log.stage("driver", driver)
