@@ -29,6 +29,7 @@ SHELL_CRASH = re.compile(
     r"(?:.*[:\d] +)?(?P<what>Segmentation fault|Bus error|Illegal instruction|Aborted|Killed|Floating point exception)"
     r"(?: +\(core dumped\))?(?:$| {2,}\S)"
 )
+_DEATH = re.compile("Segmentation|Bus error|Illegal|Aborted|Killed|Floating")
 _EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*+(?:\.<locals>)?\.)*+(?:[A-Z](?=\w*[a-z])\w*+|error))(?:: ?(?P<message>.*))?$"
 )
@@ -61,7 +62,7 @@ def starts_block(view: str) -> bool:
 
 def shell_crash(view: str) -> str | None:
     """What killed a process, where `view` is a shell's line about it."""
-    if len(view) > 400:
+    if len(view) > 400 or _DEATH.search(view) is None:
         return None
     match = SHELL_CRASH.match(view)
     return match["what"] if match else None

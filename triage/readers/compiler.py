@@ -37,18 +37,8 @@ _HEADERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("c++", re.compile(rf"(?P<text>(?:\S*/)?(?:cc1plus|cc1|g\+\+|gcc|c\+\+|clang(?:\+\+)?(?:-\d+)?|hipcc): {_SEVERITY}: .*)")),
     ("nvcc", re.compile(r"(?P<text>(?:sh|bash|/bin/sh)(?:: (?:line )?\d+)?: (?:cicc|ptxas|cudafe\+\+|fatbinary): (?P<severity>(?:command )?not found))")),
 )  # fmt: skip
-_HINTS = (
-    "error",
-    "warning",
-    "fatal",
-    "note",
-    "remark",
-    "cannot find",
-    "undefined",
-    "unable to find",
-    "not found",
-    "info",
-)
+#: no header is without one of these; looking for them first keeps ordinary lines cheap
+_HINT = re.compile("error|warning|fatal|note|remark|undefined|cannot find|unable to find|not found|ptxas info")
 _NOT_ERRORS = frozenset({"warning", "note", "remark", "info"})
 _TRAIL = re.compile(r"(?P<what>.*?)\bat line (?P<line>\d{1,9})(?: of (?P<file>\S.*))?$")
 _INCLUDED = re.compile(r"(?:In file included from|\s+from) (?P<file>[^\s:][^:]*):(?P<line>\d{1,9})(?::\d+)?[:,]$")
@@ -80,7 +70,7 @@ class Diagnostic:
 def diagnostic(line: Line) -> Diagnostic | None:
     """Read the first line of a diagnostic; None where `line` is something else."""
     view = line.view
-    if not view or view[0].isspace() or not any(hint in view for hint in _HINTS):
+    if not view or view[0].isspace() or _HINT.search(view) is None:
         return None
     for tool, pattern in _HEADERS:
         match = pattern.match(view)

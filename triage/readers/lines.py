@@ -49,7 +49,8 @@ def clean(raw: str) -> str:
     view = view.rstrip("\r")
     if "\r" in view:
         view = view.rpartition("\r")[2]
-    view = _CONTROL.sub("", view)
+    if not view.isprintable():
+        view = _CONTROL.sub("", view)
     for _ in range(3):  # a rank prefix inside a timestamp prefix, at most
         match = _PREFIX.match(view)
         if match is None:

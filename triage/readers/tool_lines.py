@@ -17,22 +17,14 @@ _PATTERNS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("check", "device assertion", re.compile(r"\S*:\d+: .*: block: \[[\d, ]+\], thread: \[[\d, ]+\] (?P<message>Assertion .* failed\.?)")),
     ("check", "dynamic linker", re.compile(r"\S+: (?P<message>(?:error while loading shared libraries: .*|symbol lookup error: .*))")),
 )  # fmt: skip
-_HINTS = (
-    "Assertion ",
-    "ERROR: ",
-    "error: ",
-    "No solution",
-    "No module named",
-    "can't open file",
-    "not found",
-    "shared libraries",
-    "symbol lookup",
-    "module specification",
+_HINT = re.compile(
+    "ERROR: |error: |Assertion |No solution|No module named|can't open file|not found|shared libraries|symbol lookup"
+    "|module specification"
 )
 
 
 def read_tool_line(line: Line, artifact: str | None) -> ErrorRecord | None:
-    if not any(hint in line.view for hint in _HINTS):
+    if _HINT.search(line.view) is None:
         return None
     for kind, name, pattern in _PATTERNS:
         match = pattern.match(line.view)
