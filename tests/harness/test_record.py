@@ -249,7 +249,7 @@ def test_tile_operators_are_decoded(recorded):
         ("A", (128, 32), "read"),
         ("a", (128, 32), "write"),
     ]
-    (read,) = [a for a in accesses(record, "A")]
+    (read,) = accesses(record, "A")
     assert (read.low, read.high, read.exact) == ((0, 0), (128, 0), True)
     assert any(a.mode in ("write", "readwrite") for a in accesses(record, "C"))
 

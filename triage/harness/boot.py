@@ -152,8 +152,11 @@ class Script:
         try:
             with contextlib.ExitStack() as device:
                 self._enter(device)
-                self._execute(module)
-                self._afterwards(module)
+                try:
+                    self._execute(module)
+                    self._call(module)
+                finally:
+                    self._look_around(module)
         except SystemExit as error:
             self._exited(error)
             raise
@@ -186,12 +189,14 @@ class Script:
         code = compile(_read(full), full, "exec", dont_inherit=True)
         exec(code, module.__dict__)
 
-    def _afterwards(self, module: types.ModuleType) -> None:
-        if "tilelang" not in sys.modules:
-            return
-        from . import capture
+    def _call(self, module: types.ModuleType) -> None:
+        """Evaluate `spec["call"]` where the script left off, for files that only define kernels."""
+        if self.spec.get("call"):
+            eval(compile(self.spec["call"], "<--call>", "eval"), module.__dict__)
 
-        capture.after_script(module.__dict__, self.context)
+    def _look_around(self, module: types.ModuleType) -> None:
+        if self.context.capture is not None:
+            self.context.capture.look_around(module.__dict__)
 
     def _exited(self, error: SystemExit) -> None:
         code = error.code

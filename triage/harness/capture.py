@@ -21,6 +21,8 @@ from typing import Any
 from . import places, record, spans, target
 
 LINE_DIRECTIVES = "tl.emit_line_directives"
+#: launches of one kernel that are told
+LAUNCH_LIMIT = 64
 
 
 def install(tilelang: types.ModuleType, context: Any) -> None:
@@ -43,8 +45,11 @@ def install(tilelang: types.ModuleType, context: Any) -> None:
     builder = sys.modules["tilelang.language.eager.builder"].Builder
     builder.prim_func = functools.wraps(builder.prim_func)(capture.building(builder.prim_func))
     spans.name_user_lines(builder, context)
+    jit.JITImpl.get_tir = functools.wraps(jit.JITImpl.get_tir)(capture.asked(jit.JITImpl.get_tir))
     if context.mode == "virtual":
         _pin_detection(context)
+    kernel_class = sys.modules["tilelang.jit.kernel"].JITKernel
+    kernel_class.__call__ = functools.wraps(kernel_class.__call__)(capture.launch(kernel_class.__call__))
 
 
 def replace_everywhere(old: Any, new: Any) -> int:
@@ -80,9 +85,12 @@ class Capture:
     def __init__(self, context: Any) -> None:
         self.context = context
         self._numbers = itertools.count(1)
+        self._launches = itertools.count(1)
         self._local = threading.local()
         #: PrimFuncs that were compiled, kept alive so that identity stays meaningful
         self.seen: list[Any] = []
+        #: `id`s of `@tilelang.jit` functions that were asked for a PrimFunc
+        self.used: set[int] = set()
 
     @property
     def current(self) -> Kernel | None:
@@ -136,6 +144,47 @@ class Capture:
             return self._timed("device", lambda: original(code, *args, **options))
 
         return compile_cuda
+
+    def launch(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Around the calls of kernels; only the first of each are told, a benchmark makes thousands."""
+
+        def __call__(kernel: Any, *args: Any, **options: Any) -> Any:
+            state = kernel.__dict__
+            count = state["_triage_launches"] = state.get("_triage_launches", 0) + 1
+            if count > LAUNCH_LIMIT:
+                return original(kernel, *args, **options)
+            virtual = self.context.mode == "virtual" and target.is_cuda(kernel.target)  # that device tells them itself
+            launching = contextlib.nullcontext() if virtual else self._launching(state, args)
+            try:
+                with launching:
+                    return original(kernel, *args, **options)
+            except Exception as error:
+                self.context.report_error(error, "call", state.get("_triage_id"), handled=True)
+                raise
+
+        return __call__
+
+    @contextlib.contextmanager
+    def _launching(self, kernel: dict[str, Any], args: tuple[Any, ...]) -> Iterator[None]:
+        told = {"launch": f"r{next(self._launches)}", "kernel": kernel.get("_triage_id"), "virtual": False}
+        names = [p["name"] for p in kernel.get("_triage_inputs", ())]
+        described = [_argument(n, a) for n, a in itertools.zip_longest(names[: len(args)], args)]
+        self.context.emit("launch.begin", **told, args=described, at=self.context.user_frame())
+        ok = False
+        try:
+            yield
+            ok = True
+        finally:
+            self.context.emit("launch.end", **told, ok=ok)
+
+    def asked(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Around `JITImpl.get_tir`: that function of the script was used, whatever comes of it."""
+
+        def get_tir(jit: Any, *args: Any, **options: Any) -> Any:
+            self.used.add(id(jit))
+            return original(jit, *args, **options)
+
+        return get_tir
 
     def building(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Around the building of one PrimFunc from its Python function; the script may catch its errors."""
@@ -227,6 +276,21 @@ class Capture:
             return {"source": kernel.source}
         return {}
 
+    # -- after the script ---------------------------------------------------------------------------
+
+    def look_around(self, namespace: dict[str, Any]) -> None:
+        """Capture what the script defined and left alone: PrimFuncs, and names of `@tilelang.jit` functions."""
+        prim_func = sys.modules["tvm"].tirx.PrimFunc
+        jit = sys.modules["tilelang.jit"].JITImpl
+        for name, value in list(namespace.items()):
+            with self.context.guarded(f"look at {name} of the script"):
+                if isinstance(value, prim_func) and not any(value is func for func in self.seen):
+                    self.announce(value, None, None, {}, compiled=False)
+                elif isinstance(value, jit) and id(value) not in self.used:
+                    self.context.emit(
+                        "uncalled", name=name, signature=str(value.signature), at=places.of_code(value.func)
+                    )
+
     # -- the virtual device ---------------------------------------------------------------------------
 
     def _virtual_options(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -246,9 +310,13 @@ class Capture:
     def _hand_out(self, real: Any, func: Any, out_idx: Any, kernel: Kernel) -> Any:
         from . import boot
 
+        with self.context.guarded("mark the kernel", kernel.id):
+            real.__dict__["_triage_id"] = kernel.id
+            real.__dict__["_triage_inputs"] = record.inputs(func, _indices(out_idx))
         virtual = boot.virtual_device() if self.context.mode == "virtual" else None
         if hasattr(virtual, "wrap_kernel"):
-            return virtual.wrap_kernel(real, func, out_idx, self.context, kernel.id)
+            with self.context.guarded("wrap the kernel for the virtual device", kernel.id):
+                return virtual.wrap_kernel(real, func, out_idx, self.context, kernel.id)
         return real
 
     def _why_no_device_compile(self) -> str | None:
@@ -256,15 +324,24 @@ class Capture:
             return None
         if self.context.spec.get("compile") is False:
             return "not asked for"
-        return None if nvcc_found() else "nvcc not found"
+        return missing_compiler()
 
 
-def nvcc_found() -> bool:
-    """Whether the nvcc that tilelang would call exists."""
-    with contextlib.suppress(Exception):  # tilelang raises where it finds no CUDA at all
-        path = sys.modules["tilelang.contrib.nvcc"].get_nvcc_compiler()
-        return shutil.which(path) is not None
-    return False
+def missing_compiler() -> str | None:
+    """What of nvcc and its host compiler this machine lacks; None if both are there.
+
+    Where the user's environment says where CUDA is and it is not there, that is a fault to be seen, not a lack.
+    """
+    if os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH"):
+        return None
+    nvcc = sys.modules["tilelang.contrib.nvcc"]
+    try:
+        found = shutil.which(nvcc.get_nvcc_compiler()) is not None
+    except Exception:  # noqa: BLE001 - tilelang raises whatever it likes where it finds no CUDA at all
+        found = False
+    if not found:
+        return "nvcc not found"
+    return None if nvcc.get_cplus_compiler() else "no C++ compiler for nvcc found"
 
 
 def name_of(func: Any) -> str | None:
@@ -272,6 +349,23 @@ def name_of(func: Any) -> str | None:
     attrs = getattr(func, "attrs", None)
     symbol = attrs.get("global_symbol") if attrs else None
     return str(symbol) if symbol is not None else None
+
+
+def _argument(name: str | None, value: Any) -> dict[str, Any]:
+    """An argument of a launch: shape, dtype, strides and device of a tensor, the value of a number."""
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return {
+            "name": name,
+            "value": value if isinstance(value, (int, float, bool, type(None))) else type(value).__name__,
+        }
+    strides = value.stride() if callable(getattr(value, "stride", None)) else None
+    return {
+        "name": name,
+        "shape": [int(n) for n in value.shape],
+        "dtype": str(value.dtype).removeprefix("torch."),
+        "stride": None if strides is None else [int(n) for n in strides],
+        "device": str(getattr(value, "device", None)),
+    }
 
 
 def _prim_func(subject: Any) -> Any:
@@ -284,17 +378,3 @@ def _indices(out_idx: Any) -> list[int]:
     if out_idx is None:
         return []
     return [int(i) for i in out_idx] if isinstance(out_idx, (list, tuple)) else [int(out_idx)]
-
-
-def after_script(namespace: dict[str, Any], context: Any) -> None:
-    """Evaluate the expression of `spec["call"]` in the script's namespace, then capture what was never compiled."""
-    if context.spec.get("call"):
-        eval(compile(context.spec["call"], "<--call>", "eval"), namespace)
-    capture = getattr(context, "capture", None)
-    if capture is None:
-        return
-    kind = sys.modules["tvm"].tirx.PrimFunc
-    for value in list(namespace.values()):
-        if isinstance(value, kind) and not any(value is func for func in capture.seen):
-            with context.guarded("capture a PrimFunc of the script"):
-                capture.announce(value, None, None, {}, compiled=False)

@@ -87,8 +87,6 @@ def encode(value: Any) -> str:
 class UserFiles:
     """Tells the user's files from those of Python, of installed packages and of the harness."""
 
-    PACKAGES = ("tilelang", "tvm", "tvm_ffi", "torch")
-
     def __init__(self, script: str | None) -> None:
         self.script = os.path.realpath(script) if script else None
         names = ("stdlib", "platstdlib", "purelib", "platlib")
@@ -101,7 +99,7 @@ class UserFiles:
     def exclude(self, package: str) -> None:
         """Count the directory of an imported package as foreign, wherever it lies (an editable install)."""
         file = getattr(sys.modules.get(package), "__file__", None)
-        if file:
+        if file and os.path.basename(file).startswith("__init__."):  # not a user's own file of that name
             self._roots.add(os.path.dirname(os.path.realpath(file)))
             self._known.clear()
 
@@ -141,9 +139,12 @@ class Context:
         self.files = UserFiles(spec.get("script"))
         #: how the architecture was chosen, and the default target the script or its environment asked for
         self.why: str | None = None
+        self.arch_fixed = False
         self.requested_default: str | None = None
         #: the namespace of the script, once it runs
         self.namespace: dict[str, Any] = {}
+        #: the `capture.Capture`, once tilelang is there
+        self.capture: Any = None
         self._answered: set[str] = set()
         self._errors = itertools.count(1)
 

@@ -33,12 +33,16 @@ def _place(getter: str, node: Any) -> dict[str, Any] | None:
 def definition(func: Any) -> dict[str, Any] | None:
     """The line of the `def` that a PrimFunc was built from."""
     place = of_function(func)
-    original = getattr(func, "orig_func", None)
-    code = getattr(original, "__code__", None)
-    if place is None and code is not None:
-        place = {"file": os.path.abspath(code.co_filename), "line": code.co_firstlineno}
-    if place is None:
-        return None
+    return of_code(getattr(func, "orig_func", None)) if place is None else _at_def(place)
+
+
+def of_code(function: Any) -> dict[str, Any] | None:
+    """The line of the `def` of a Python function (or of what stands for one, with a `__code__`)."""
+    code = getattr(function, "__code__", None)
+    return _at_def({"file": os.path.abspath(code.co_filename), "line": code.co_firstlineno}) if code else None
+
+
+def _at_def(place: dict[str, Any]) -> dict[str, Any]:
     line = _enclosing_def(place["file"], place["line"])
     return place if line is None else {"file": place["file"], "line": line}
 

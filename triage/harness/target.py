@@ -6,9 +6,12 @@ import ast
 import json
 import os
 import re
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 DEFAULT = "sm_90a"
+BLACKWELL = "sm_100a"
 VARIABLE = "TILELANG_DEFAULT_TARGET"
 ARCH = re.compile(r"\bsm_\d+[a-z]?\b")
 #: names a target may have that leave the architecture open; on a machine with a GPU it would be asked
@@ -27,12 +30,14 @@ def prepare(context: Any) -> None:
     os.environ["TILELANG_AUTO_TUNING_DISABLE_CACHE"] = "1"
     if context.spec.get("arch_source") in ARGUMENT:
         context.why = f"--arch {context.arch}"
+        context.arch_fixed = True
         return
-    arch, line = named_by_script(context.spec.get("script"))
-    if arch is not None:
-        _choose(context, arch, f"the script names it (line {line})")
-        return
-    _from_environment(context)
+    named = named_by_script(context.spec.get("script"))
+    context.arch_fixed = named is not None
+    if named is not None:
+        _choose(context, *named)
+    else:
+        _from_environment(context)
 
 
 def pin(context: Any) -> None:
@@ -40,7 +45,7 @@ def pin(context: Any) -> None:
     if context.mode != "virtual":
         context.emit("device", mode="real", arch=None, why="the devices of this machine")
         return
-    if context.why is None or not context.why.startswith(("--arch", "the script")):
+    if not context.arch_fixed:
         _from_environment(context)
     context.requested_default = os.environ.get(VARIABLE)
     if is_open(context.requested_default):
@@ -66,13 +71,30 @@ def as_config(target: Any) -> dict[str, Any] | None:
     return dict(target) if isinstance(target, dict) else None
 
 
-def named_by_script(path: str | None) -> tuple[str | None, int]:
-    """The one architecture that the targets written down in a script name, and its line; None if none or several."""
+def named_by_script(path: str | None) -> tuple[str, str] | None:
+    """The architecture a script asks for by what is written in it, and why; None if it names none or several.
+
+    Looked at are `target=` arguments, the value given to `TILELANG_DEFAULT_TARGET`, and, where there are none, tensor
+    memory, which only Blackwell has. Nothing is executed, so a name that is computed is not seen.
+    """
     try:
         with open(path or "", "rb") as file:
             tree = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return None, 0
+        return None
+    found: dict[str, int] = {}
+    for value in _target_values(tree):
+        for node in ast.walk(value):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and (match := ARCH.search(node.value)):
+                found.setdefault(match[0], value.lineno)
+    if found:
+        arch, line = next(iter(found.items()))
+        return (arch, f"the script names it (line {line})") if len(found) == 1 else None
+    return _tensor_memory(tree)
+
+
+def _target_values(tree: ast.Module) -> Iterator[ast.expr]:
+    """The expressions that say a target: keyword arguments and environment values, constants of the module resolved."""
     constants = {
         target.id: node.value
         for node in tree.body
@@ -80,17 +102,32 @@ def named_by_script(path: str | None) -> tuple[str | None, int]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    found: dict[str, int] = {}
     for node in ast.walk(tree):
+        values: list[ast.expr] = []
         if isinstance(node, ast.Call):
-            for keyword in node.keywords:
-                if keyword.arg == "target":
-                    value = keyword.value
-                    value = constants.get(value.id, value) if isinstance(value, ast.Name) else value
-                    for text in (n.value for n in ast.walk(value) if isinstance(n, ast.Constant)):
-                        if isinstance(text, str) and (match := ARCH.search(text)):
-                            found.setdefault(match[0], keyword.value.lineno)
-    return next(iter(found.items())) if len(found) == 1 else (None, 0)
+            values += [keyword.value for keyword in node.keywords if keyword.arg == "target"]
+            if any(_is_variable(arg) for arg in node.args[:1]):  # os.environ.setdefault, os.putenv
+                values += node.args[1:2]
+        elif isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Subscript) and _is_variable(t.slice) for t in node.targets
+        ):
+            values.append(node.value)
+        for value in values:
+            yield constants.get(value.id, value) if isinstance(value, ast.Name) else value
+
+
+def _is_variable(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == VARIABLE
+
+
+def _tensor_memory(tree: ast.Module) -> tuple[str, str] | None:
+    names = {node.attr: node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    if any(name.startswith("wgmma") for name in names):  # written for Hopper as well: it chooses at run time
+        return None
+    for name, line in names.items():
+        if name == "alloc_tmem" or name.startswith("tcgen05_"):
+            return BLACKWELL, f"T.{name} (line {line}) needs tensor memory"
+    return None
 
 
 def _from_environment(context: Any) -> None:
@@ -111,7 +148,11 @@ def _choose(context: Any, arch: str, why: str) -> None:
 def resolve(wanted: Any, context: Any) -> Any:
     """The target to compile for: the pinned one where the script leaves it open (or the user asked for one)."""
     if is_open(wanted):
-        return context.target if wanted is not None else None
+        tvm = sys.modules.get("tvm")
+        current = tvm.target.Target.current(allow_none=True) if tvm is not None else None
+        if current is not None and wanted in (None, "auto"):
+            return wanted  # inside `with Target(...)`, which tilelang takes before it asks the GPU
+        return context.target
     forced = context.spec.get("arch_source") in ARGUMENT
     return {**(plain(wanted) or {}), **context.target} if forced and is_cuda(wanted) else wanted
 
