@@ -87,6 +87,11 @@ def test_a_line_above_the_decorator_is_no_line_of_the_kernel() -> None:
     assert [(f.line, f.user) for f in doubtful.frames if f.file == KERNEL] == [(6, True), (1, None)]
     true = only(HEAD + build + frame(KERNEL, 9, "main", "T.copy(a, b)") + frame(TILELANG, 7) + "TypeError: x\n")
     assert [(f.line, f.user) for f in true.frames if f.file == KERNEL] == [(6, True), (9, True)]
+    expand = frame(KERNEL, 9, "main", "mac(A, B)") + frame(builder, 1500, "__call__", "ir_gen.gen(builder)(*args)")
+    macro = only(
+        HEAD + build + expand + frame(KERNEL, 3, "mac", "A[0] = B[0, 0]") + frame(TILELANG, 7) + "IndexError: x\n"
+    )
+    assert [(f.line, f.user) for f in macro.frames if f.file == KERNEL] == [(6, True), (9, True), (3, True)]
 
 
 def test_tvms_older_errors_carry_a_traceback_in_the_message() -> None:

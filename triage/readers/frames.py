@@ -56,17 +56,16 @@ def doubt_rewritten_lines(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
     """Take the claim to be the user's from frames whose line cannot be true.
 
     TileLang's DSL runs a rewritten copy of the kernel, and some expressions of it carry line numbers of a template: the
-    traceback then shows an import, say, for a line of the kernel. A line at or above the decorator of the function
-    that is being built is such a one.
+    traceback then shows an import, say, for a line of the kernel. Where the decorator that starts the build is itself
+    in the traceback, the kernel's body lies below it; a line at or above it is such a one.
     """
-    decorators: dict[str, int] = {}
-    built = False
+    decorator: Frame | None = None
     out: list[Frame] = []
     for frame in frames:
-        if built and frame.user is True and frame.line <= decorators.get(frame.file, 0):
-            frame = replace(frame, user=None, text="")
-        elif frame.user is True and frame.text.startswith("@"):
-            decorators[frame.file] = frame.line
-        built = built or "ir_gen.gen(builder)" in frame.text
+        if frame.user is True:
+            building = bool(out) and "ir_gen.gen(builder)" in out[-1].text
+            if building and decorator is not None and decorator.file == frame.file and frame.line <= decorator.line:
+                frame = replace(frame, user=None, text="")
+            decorator = frame if frame.text.startswith("@") else None
         out.append(frame)
     return tuple(out)
