@@ -90,6 +90,18 @@ def test_chains_of_the_harness_without_relations() -> None:
     assert decisive(from_event(event(group))).message == "shapes differ"
 
 
+def test_the_error_of_another_process_decides() -> None:
+    remote = (LOGS / "python313-pool.log").read_text().partition("The above exception")[0].partition("\n")[2]
+    behind = ErrorRecord("exception", "multiprocessing.pool.RemoteTraceback", "\n" + remote)
+    parent = Frame("/usr/lib/python3.13/multiprocessing/pool.py", 774, "get", "raise self._value", user=False)
+    seen = ErrorRecord("exception", "KeyError", "'b'", frames=(parent,), causes=(behind,))
+    printed = read_output((LOGS / "python313-pool.log").read_text(), "stderr", nobody)
+    found = decisive(from_event(event(seen), [printed], user=lambda file: file.startswith("/home/user/kernels/")))
+    assert [f.line for f in found.frames if f.user] == [3]
+    assert found.quote is not None
+    assert found.quote.line == 12
+
+
 @pytest.mark.parametrize(
     "error", [None, [], {}, {"kind": 3}, {"kind": "exception", "type": "X", "message": {"blob": "0"}}]
 )

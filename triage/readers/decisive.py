@@ -26,10 +26,10 @@ def decisive(error: ErrorRecord) -> ErrorRecord:
     if error.type.endswith("ExceptionGroup") and error.causes:
         return decisive(error.causes[0])
     chosen = error
-    for cause in error.causes:
-        if _repeats(chosen, cause) or (_in_toolchain(cause) and not _in_toolchain(chosen)):
-            chosen = cause
-    return chosen if chosen is error else decisive(chosen)
+    for candidate in map(decisive, error.causes):
+        if _repeats(chosen, candidate) or (_in_toolchain(candidate) and not _in_toolchain(chosen)):
+            chosen = candidate
+    return chosen
 
 
 def _repeats(outer: ErrorRecord, inner: ErrorRecord) -> bool:

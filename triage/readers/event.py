@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from triage.model import ErrorRecord, Quote, from_json
+from triage.readers.blocks import TRACEBACK
 from triage.readers.compiler import COMPILER_OUTPUT, compiler_causes
 from triage.readers.frames import User
 from triage.readers.lines import Line, clean
 from triage.readers.messages import mentions, spans
 from triage.readers.output import Reading
+from triage.readers.traceback import Source, read_chain
 
 
 def _unknown(_: str) -> bool | None:
@@ -39,11 +41,13 @@ def from_event(event: Mapping[str, Any], readings: Sequence[Reading] = (), user:
 def _complete(error: ErrorRecord, readings: Sequence[Reading], user: User) -> ErrorRecord:
     views = error.message.split("\n")
     compiled = COMPILER_OUTPUT.search(error.message) is not None
-    inner: tuple[ErrorRecord, ...] = ()
+    lines = [Line(n, view, clean(view)) for n, view in enumerate(views, 1)]
+    found: tuple[ErrorRecord, ...] = ()
     if compiled and not any(c.kind == "compiler" for c in error.causes):
-        lines = [Line(n, view, clean(view)) for n, view in enumerate(views, 1)]
         found = compiler_causes(lines, None, user) or _printed_compiler_errors(error, readings)
-        inner = tuple(replace(c, quote=_locate(c.quote, readings), origin="event") for c in found)
+    elif TRACEBACK in error.message:
+        found = _embedded(lines, user)
+    inner = tuple(replace(c, quote=_locate(c.quote, readings), origin="event") for c in found)
     return replace(
         error,
         quote=error.quote if error.quote and error.quote.line else _first_line(error, readings),
@@ -52,6 +56,15 @@ def _complete(error: ErrorRecord, readings: Sequence[Reading], user: User) -> Er
         causes=(*inner, *(_complete(c, readings, user) for c in error.causes)),
         origin="event",
     )
+
+
+def _embedded(lines: Sequence[Line], user: User) -> tuple[ErrorRecord, ...]:
+    """The error of another process, which travels as the text of its traceback (worker pools, spawned processes)."""
+    start = next((at for at, line in enumerate(lines) if line.view.startswith(TRACEBACK)), None)
+    if start is None:
+        return ()
+    record, _ = read_chain(lines, start, Source(None, user))
+    return (replace(record, relation="inner"),) if record is not None and record.type else ()
 
 
 def _printed_compiler_errors(error: ErrorRecord, readings: Sequence[Reading]) -> tuple[ErrorRecord, ...]:
