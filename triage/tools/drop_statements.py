@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from triage.experiment.localize import Localization, localize
 from triage.experiment.template import TemplateError
@@ -52,8 +53,10 @@ def run(work: Work) -> Result:
 
 
 def _fault(work: Work, kernel: Kernel) -> ErrorRecord | None:
-    """The error that this kernel's compile was seen to raise."""
-    return next((e for e in reversed(work.errors) if e.kernel == kernel.id), None)
+    """The error that this kernel's compile was seen to raise, without its pass: the tables name passes otherwise than
+    the compiler does, and the raising frame says more."""
+    seen = next((e for e in reversed(work.errors) if e.kernel == kernel.id), None)
+    return replace(seen, pass_name=None) if seen else None
 
 
 def _culprit(kernel: Kernel, found: Localization) -> Culprit:
