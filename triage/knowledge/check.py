@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import regex
-
 from triage import conditions
 from triage.knowledge import pattern
 from triage.knowledge.facts import FactName, load_fact_names
@@ -85,17 +83,12 @@ def rule_problems(rule: Rule, names: Mapping[str, FactName]) -> list[str]:
 
 
 def _pattern_problems(text: str) -> Iterator[str]:
-    try:
-        expression = compiled(text)
-        nested, specific = pattern.nested_repeat(text), pattern.specificity(text)
-    except (regex.error, pattern.PatternError) as error:
-        yield f"text is not a regular expression: {error}"
-        return
+    expression, specific = compiled(text), pattern.specificity(text)
     if expression.search(""):
         yield "text matches the empty text"
     elif specific < SPECIFIC:
         yield f"text can match with {specific} literal characters; at least {SPECIFIC}, or it matches by chance"
-    if nested:
+    if pattern.nested_repeat(text):
         yield "text repeats a repeat without bound, which can take exponential time"
         return
     for probe in pattern.probes(text):
@@ -211,15 +204,14 @@ def _closest(rule: Rule, fixture: Fixture) -> str:
 
 def _shadows(rule: Rule, rules: list[Rule], fixtures: list[Fixture]) -> Iterator[str]:
     """Rules that match the hits of this one too, without either saying that it explains the other."""
+    mine = {f.path.name: [(r, f.facts_of(r)) for r, _ in f.trials(rule)] for f in fixtures if f.hit}
     for other in rules:
-        if other.code == rule.code or other.code in rule.explains or rule.code in other.explains:
+        related = other.code in rule.explains or rule.code in other.explains
+        if other.code == rule.code or related or "advice" in (other.level, rule.level):
             continue
-        if other.level == "advice" or rule.level == "advice":
-            continue
-        for fixture in fixtures:
-            mine = {id(record) for record, _ in fixture.trials(rule)}
-            if fixture.hit and any(id(record) in mine for record, _ in fixture.trials(other)):
-                yield f"{other.code} matches the same record of {fixture.path.name}; let one of them explain the other"
+        for name, records in mine.items():
+            if any(try_rule(other, record, facts).matched for record, facts in records):
+                yield f"{other.code} matches the same record of {name}; let one of them explain the other"
                 break
 
 

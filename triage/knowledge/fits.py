@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import regex
@@ -24,6 +25,8 @@ from triage.knowledge.rule import Rule, RuleSet
 NEAR = 0.5
 #: … and at least so many different words, so that one rare word alone makes none.
 NEAR_WORDS = 2
+#: … and one of them is used by at most this share of the rules: "check failed" alone is near nothing.
+TELLING = 0.05
 WORD = regex.compile(r"\w+(?:[.:]+\w+)*")
 
 
@@ -112,36 +115,36 @@ def _beyond_text(
 def _near(text: str, rules: Sequence[Rule], fitting: set[str]) -> list[NearMiss]:
     """The nearest rules that do not fit, at most five."""
     ways = {rule.code: alternatives(rule.match.text or "") for rule in rules}
-    weights = _weights(ways)
-    there = {word.lower() for word in WORD.findall(text)} | {
-        part for word in WORD.findall(text) for part in _parts(word)
-    }
+    used = Counter(word for some in ways.values() for word in {word for way in some for word in _demanded(way)})
+    weights = {word: math.log(1 + len(ways) / count) for word, count in used.items()}
+    telling = {word for word, count in used.items() if count <= max(2, TELLING * len(ways))}
+    there = set(_words(text))
     misses = []
     for rule in rules:
-        if rule.code not in fitting:
-            best = max(
-                (_miss(rule, way, text, there, weights) for way in ways[rule.code]), key=lambda m: m.share, default=None
-            )
-            if best and best.share >= NEAR and len(best.present) >= NEAR_WORDS:
-                misses.append(best)
+        if rule.code in fitting:
+            continue
+        tried = [_miss(rule, way, text, there, weights) for way in ways[rule.code]]
+        best = max(tried, key=lambda miss: miss.share, default=None)
+        if best and best.share >= NEAR and len(best.present) >= NEAR_WORDS and telling.intersection(best.present):
+            misses.append(best)
     return sorted(misses, key=lambda miss: (-miss.share, miss.rule.code))[:5]
 
 
 def _miss(rule: Rule, way: Alternative, text: str, there: set[str], weights: Mapping[str, float]) -> NearMiss:
-    words = list(dict.fromkeys(word for fragment in way for word in _words(fragment)))
+    words = list(_demanded(way))
     total = sum(weights[word] for word in words)
     present = [word for word in words if word in there]
     share = sum(weights[word] for word in present) / total if total else 0.0
     folded = " ".join(text.lower().split())
-    missing = tuple(f for f in way if _words(f) and " ".join(f.lower().split()) not in folded)
+    missing = tuple(f for f in way if _demanded((f,)) and " ".join(f.lower().split()) not in folded)
     return NearMiss(rule, share, tuple(present), missing, _line_of(text, present))
 
 
 def words_present(rule: Rule, text: str) -> float:
     """The share of the words that a rule's expression demands, in its best way to match, which the text has."""
-    there = _words(text)
-    ways = [[word for fragment in way for word in _words(fragment)] for way in alternatives(rule.match.text or "")]
-    return max((len(set(way) & set(there)) / len(set(way)) for way in ways if way), default=0.0)
+    there = set(_words(text))
+    ways = [_demanded(way) for way in alternatives(rule.match.text or "")]
+    return max((len(there.intersection(way)) / len(way) for way in ways if way), default=0.0)
 
 
 def _line_of(text: str, words: Sequence[str]) -> int | None:
@@ -153,16 +156,14 @@ def _line_of(text: str, words: Sequence[str]) -> int | None:
     return -number if most else None
 
 
-def _weights(ways: Mapping[str, Sequence[Alternative]]) -> dict[str, float]:
-    """How much a word says: the fewer rules demand it, the more."""
-    used: Counter[str] = Counter()
-    for some in ways.values():
-        used.update({word for way in some for fragment in way for word in _words(fragment)})
-    return {word: math.log(1 + len(ways) / count) for word, count in used.items()}
+@lru_cache(maxsize=4096)
+def _demanded(way: Alternative) -> tuple[str, ...]:
+    """The different words of a way to match."""
+    return tuple(dict.fromkeys(word for fragment in way for word in _words(fragment)))
 
 
-def _words(fragment: str) -> list[str]:
-    return [part for word in WORD.findall(fragment) for part in _parts(word)]
+def _words(text: str) -> list[str]:
+    return [part for word in WORD.findall(text) for part in _parts(word)]
 
 
 def _parts(word: str) -> list[str]:

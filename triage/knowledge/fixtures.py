@@ -66,6 +66,10 @@ class Fixture:
     def name(self) -> str:
         return f"{self.path.parent.name}/{self.path.name}"
 
+    def facts_of(self, record: Record) -> Mapping[str, Any]:
+        """The facts that were known about one of its records."""
+        return next((facts for one, facts in self.records if one is record), {})
+
     def trials(self, rule: Rule) -> list[tuple[Record, Trial]]:
         """The records that the rule matches."""
         tries = [(record, try_rule(rule, record, facts)) for record, facts in self.records]

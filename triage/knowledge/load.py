@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import regex
+
 from triage import conditions, model
 from triage.knowledge import rule as schema
 from triage.knowledge.files import CATEGORY_LETTERS, CODE, rule_files, rules_root
+from triage.knowledge.match import compiled
+from triage.knowledge.pattern import PatternError, tree
 from triage.knowledge.rule import Claim, KnownIssue, Match, Problem, Rule, RuleErrors, RuleFix, RuleSet
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -187,6 +191,11 @@ class _Reader:
             self._wrong("", "code", f"the file should be called {top['code']}-{top['name']}.toml")
         if path.parent.name != top["category"]:
             self._wrong("", "category", f"the file should lie in {top['category']}/")
+        try:
+            compiled(match.get("text", ""))
+            tree(match.get("text", ""))
+        except (regex.error, PatternError) as error:
+            self._wrong("match", "text", f"text is not a regular expression that re and regex both read: {error}")
         if not match.get("text") and not match.get("when"):
             self._wrong("match", "on", "a rule needs text or when")
         if (claim.get("place") == "argument") != ("argument" in claim):

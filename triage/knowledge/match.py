@@ -37,6 +37,9 @@ SEARCH_TIMEOUT = 2.0
 TEXT_LIMIT = 200_000
 #: `raised_in` entry for errors that Python raises in the user's own line.
 USER = "user"
+#: Longer digits are an address or a hash more often than a number.
+INTEGER = regex.compile(r"[+-]?[0-9]{1,18}")
+FLOAT = regex.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]{1,3})?")
 #: C++ functions that throw what somebody else found.
 CARRIER = regex.compile(r"tvm::runtime::detail::LogFatal|tvm::ffi::details::ErrorBuilder|TVMFFI")
 NOWHERE = ("", "<unknown>", "<string>", "<frozen>", "<stdin>")
@@ -212,9 +215,9 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 def typed(text: str) -> int | float | str:
     """A captured text as the number it spells, else stripped text."""
     text = text.strip()
-    if regex.fullmatch(r"[+-]?\d{1,18}", text):
+    if INTEGER.fullmatch(text):
         return int(text)
-    if regex.fullmatch(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", text):
+    if FLOAT.fullmatch(text):
         return float(text)
     return text
 

@@ -18,6 +18,7 @@ MOST_ALTERNATIVES = 32
 BOUNDED = 64
 #: Characters of a hostile text. Long enough that a cubic search takes minutes, short enough that a linear one is instant.
 PROBE_LENGTH = 20_000
+FILLERS = ("a", " ", "0", "0, ", "\n")
 
 Alternative = tuple[str, ...]
 
@@ -45,9 +46,13 @@ def group_names(pattern: str) -> frozenset[str]:
 @lru_cache(maxsize=1024)
 def alternatives(pattern: str) -> tuple[Alternative, ...]:
     """The ways to match, each as the literal fragments that must then appear in this order. Raises `PatternError`."""
+    return tuple(tuple(f for f in (f.strip() for f in way) if f) for way in _ways(pattern))
+
+
+def _ways(pattern: str) -> list[list[str]]:
     ways = [[""]]
     _walk(tree(pattern), ways)
-    return tuple(tuple(f for f in (f.strip() for f in way) if f) for way in ways)
+    return [[fragment for fragment in way if fragment] for way in ways]
 
 
 def specificity(pattern: str) -> int:
@@ -114,11 +119,16 @@ def _nested(nodes: Any, inside: bool) -> bool:
 
 
 def probes(pattern: str) -> list[str]:
-    """Texts made to be slow for this expression: its fragments over and over, and what may follow each, endlessly."""
-    texts = {filler * PROBE_LENGTH for filler in ("a", " ", "0", "\n")}
-    for way in alternatives(pattern)[:4]:
-        whole = " ".join(way)
-        for piece in (whole, *way):
-            texts.add((piece * (PROBE_LENGTH // max(1, len(piece))))[:PROBE_LENGTH])
-            texts |= {piece + filler * PROBE_LENGTH for filler in ("a", " ", "0, ")}
+    """Texts made to be slow for this expression: long runs, and its own fragments over and over, before and after runs.
+
+    An engine gives up at once where a demanded fragment is absent, so each fragment stands at the end of one, too.
+    """
+    texts = {filler * PROBE_LENGTH for filler in FILLERS}
+    for way in _ways(pattern)[:4]:
+        for piece in ("".join(way), *way):
+            if piece:
+                texts.add((piece * PROBE_LENGTH)[:PROBE_LENGTH])
+                texts |= {piece + filler * PROBE_LENGTH for filler in FILLERS}
+                texts |= {filler * PROBE_LENGTH + piece for filler in FILLERS}
+        texts.add("a".join(reversed(way)) * (PROBE_LENGTH // max(1, len("".join(way)))))
     return sorted(texts)

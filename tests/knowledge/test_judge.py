@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rule_samples import RULE, library_frame, rule_file, rules_of, tile_error, user_frame
+
+from triage.knowledge.judge import Observability, bare_function, fill, fold, judge, signature
+from triage.knowledge.load import load_rules
+from triage.knowledge.match import record_of_error, record_of_hazard, record_of_warning, records_of_error
+from triage.knowledge.rule import RuleSet
+from triage.model import (
+    Category,
+    Confidence,
+    ErrorRecord,
+    Finding,
+    FoundBy,
+    Frame,
+    Location,
+    Owner,
+    State,
+    WarningRecord,
+)
+
+SEEN = Observability("0.1.15")
+
+
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory: pytest.TempPathFactory) -> RuleSet:
+    return rules_of(tmp_path_factory.mktemp("rules"))
+
+
+def one(error: ErrorRecord, rules: RuleSet, seen: Observability = SEEN) -> Finding:
+    (finding,) = judge(records_of_error(error), {}, rules, seen)
+    return finding
+
+
+def test_an_error_with_its_frame_is_localized_at_the_deepest_user_line(rules: RuleSet) -> None:
+    finding = one(tile_error(user_frame(20, "<module>"), user_frame(7), library_frame()), rules)
+    assert (finding.state, finding.confidence, finding.owner) == (State.LOCALIZED, Confidence.CONFIRMED, Owner.KERNEL)
+    assert finding.location == Location("/home/user/kernels/k.py", 7, 5, "t = T.tile(A)", "main", FoundBy.FRAME)
+    assert finding.summary == "the tile of A_s is 96 wide, and at most 64 fit; look at the allocation of A_s"
+    assert finding.fixes[0].title == "Make A_s narrower."
+    assert finding.captures == {"name": "A_s", "width": 96, "most": 64}
+
+
+def test_bare_text_is_likely_and_has_no_place(rules: RuleSet) -> None:
+    finding = one(tile_error(), rules)
+    assert (finding.rule, finding.state, finding.confidence) == ("TLG901", State.CLASSIFIED, Confidence.LIKELY)
+
+
+def test_the_users_own_raise_stays_unknown_and_nobody_is_blamed(rules: RuleSet) -> None:
+    finding = one(tile_error(user_frame(text="raise ValueError('tile of A_s …')")), rules)
+    assert (finding.rule, finding.state, finding.owner) == (None, State.UNKNOWN, Owner.UNKNOWN)
+    assert "itself raised" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("version", "confidence"),
+    [
+        ("0.1.15", Confidence.CONFIRMED),
+        ("0.1.15+cu130.git1a2b3c", Confidence.CONFIRMED),
+        ("0.1.15.post1", Confidence.CONFIRMED),
+        ("0.1.9", Confidence.LIKELY),
+        ("0.1.16.dev0", Confidence.LIKELY),
+        ("0.1.150", Confidence.LIKELY),
+        (None, Confidence.CONFIRMED),
+    ],
+)
+def test_another_tilelang_takes_one_step_of_confidence(
+    rules: RuleSet, version: str | None, confidence: Confidence
+) -> None:
+    error = tile_error(user_frame(), library_frame())
+    assert one(error, rules, Observability(version)).confidence is confidence
+
+
+def test_bare_text_on_another_tilelang_is_only_possible(rules: RuleSet) -> None:
+    assert one(tile_error(), rules, Observability("0.1.9")).confidence is Confidence.POSSIBLE
+
+
+def test_what_is_only_possible_is_never_localized(tmp_path: Path) -> None:
+    rules = rules_of(tmp_path, 'confidence = "possible"\n' + RULE)
+    finding = one(tile_error(user_frame(), library_frame()), rules)
+    assert finding.state is State.CLASSIFIED and finding.location is not None
+
+
+def test_a_stage_after_the_build_does_not_blame_the_call_that_compiles(tmp_path: Path) -> None:
+    rules = rules_of(tmp_path, RULE.replace('"dsl"', '"layout"'))
+    finding = one(tile_error(user_frame(20, "<module>", "k = tilelang.compile(main)"), library_frame()), rules)
+    assert (finding.state, finding.location) == (State.CLASSIFIED, None)
+    assert [(label.line, label.text) for label in finding.labels] == [(20, "the call that failed starts here")]
+
+
+def test_a_line_that_the_text_mentions_is_a_label_unless_the_rule_trusts_it(tmp_path: Path) -> None:
+    named = Location("/home/user/kernels/k.py", 4, found_by=FoundBy.SPAN)
+    error = replace(tile_error(user_frame(20), library_frame()), named=(named,))
+    late = RULE.replace('"dsl"', '"layout"')
+    assert one(error, rules_of(tmp_path / "a", late)).location is None
+    trusting = late.replace("look_at", 'place = "named"\nlook_at')
+    finding = one(error, rules_of(tmp_path / "b", trusting))
+    assert finding.location == named and finding.state is State.LOCALIZED
+    assert [label.line for label in finding.labels] == [20]
+
+
+def test_a_line_that_cannot_be_in_its_function_is_not_believed(rules: RuleSet) -> None:
+    """Tilelang reports the header of a `for` at line 1 of the file."""
+    source = "import tilelang\n\n@T.prim_func\ndef main(A):\n    for k in T.Pipelined(4):\n        pass\n"
+    seen = Observability("0.1.15", lambda file: source)
+    error = tile_error(
+        user_frame(3, "<module>", "@T.prim_func"), user_frame(1, "main", "import tilelang"), library_frame()
+    )
+    assert one(error, rules, seen).state is State.CLASSIFIED
+    assert one(error, rules).state is State.CLASSIFIED, "the decorator's frame alone shows it too"
+    good = tile_error(user_frame(3, "<module>", "@T.prim_func"), user_frame(5, "main", ""), library_frame())
+    location = one(good, rules, seen).location
+    assert location and location.snippet == "for k in T.Pipelined(4):"
+
+
+def test_a_rule_can_point_at_an_argument_of_the_decorator(tmp_path: Path) -> None:
+    source = "import tilelang\n@tilelang.jit(\n    out_idx=[3],\n)\ndef make(n):\n    return main\nk = make(4)\n"
+    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "argument"\nargument = "out_idx"\nlook_at'))
+    error = tile_error(user_frame(7, "<module>", "k = make(4)"), library_frame())
+    finding = one(error, rules, Observability("0.1.15", lambda file: source))
+    assert finding.location and (finding.location.line, finding.location.column) == (3, 5)
+    assert finding.location.snippet == "out_idx=[3]," and finding.state is State.LOCALIZED
+    assert one(error, rules).location is None, "without the source nobody knows"
+
+
+def test_the_cause_of_an_error_is_placed_by_the_frames_of_the_outer_one(rules: RuleSet) -> None:
+    inner = replace(tile_error(library_frame()), relation="cause")
+    outer = replace(
+        tile_error(user_frame(9), library_frame("/x/site-packages/torch/a.py"), message="failed"), causes=(inner,)
+    )
+    finding = one(outer, rules)
+    assert finding.rule == "TLG901" and finding.location and finding.location.line == 9
+
+
+def test_a_context_that_was_only_being_handled_is_at_most_likely(rules: RuleSet) -> None:
+    context = replace(tile_error(user_frame(3), library_frame()), relation="context")
+    outer = replace(tile_error(user_frame(9, text="raise SystemExit(1)"), message="gave up"), causes=(context,))
+    assert one(outer, rules).confidence is Confidence.LIKELY
+
+
+def test_two_errors_are_two_findings_and_one_chain_is_one(rules: RuleSet) -> None:
+    first = tile_error(user_frame(1), message="something")
+    second = replace(tile_error(user_frame(2), message="else"), causes=(tile_error(message="behind it"),))
+    records = [*records_of_error(first), *records_of_error(second)]
+    assert [f.summary for f in judge(records, {}, rules, SEEN)] == ["something", "else"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "state", "category"),
+    [
+        ("layout", State.CLASSIFIED, Category.GENERATION),
+        ("target", State.CLASSIFIED, Category.ENVIRONMENT),
+        ("runtime", State.UNKNOWN, None),
+        (None, State.UNKNOWN, None),
+    ],
+)
+def test_an_unexplained_error_is_classified_by_its_stage_and_owned_by_nobody(
+    stage: str | None, state: State, category: Category | None
+) -> None:
+    error = replace(tile_error(user_frame(30), library_frame(), message="?"), stage=stage)
+    finding = one(error, RuleSet())
+    assert (finding.state, finding.category, finding.owner) == (state, category, Owner.UNKNOWN)
+    assert finding.stage == stage
+    by_table = one(replace(error, stage=None), RuleSet(), Observability("0.1.15", stage_of=lambda e: stage))
+    assert (by_table.state, by_table.stage) == (state, stage)
+
+
+def test_a_rule_folds_what_it_explains_about_the_same_thing(tmp_path: Path) -> None:
+    rule_file(tmp_path, RULE.replace("'''tile of", "'''^ValueError: tile of"))
+    outer_rule = RULE.replace("TLG901", "TLG902").replace("tile-too-wide", "outer").replace("tile of", "strip of")
+    rule_file(tmp_path, outer_rule, "TLG902-outer")
+    folding = 'explains = ["TLG901"]\n' + outer_rule
+    inner = replace(tile_error(library_frame()), relation="cause")
+    outer = replace(
+        tile_error(user_frame(), library_frame(), message="strip of A_s is 96 wide, at most 64"), causes=(inner,)
+    )
+    assert [f.rule for f in judge(records_of_error(outer), {}, load_rules(tmp_path), SEEN)] == ["TLG902", "TLG901"]
+    rule_file(tmp_path, folding, "TLG902-outer")
+    rules = load_rules(tmp_path)
+    assert [f.rule for f in judge(records_of_error(outer), {}, rules, SEEN)] == ["TLG902"]
+    elsewhere = replace(inner, kernel="k2")
+    both = judge([record_of_error(outer), record_of_error(elsewhere)], {}, rules, SEEN)
+    assert [f.rule for f in both] == ["TLG902", "TLG901"], "about another kernel it says something new"
+
+
+def test_advice_does_not_explain_an_error(tmp_path: Path) -> None:
+    rules = rules_of(tmp_path, 'level = "advice"\n' + RULE)
+    found = judge([record_of_error(tile_error(user_frame(), library_frame()))], {}, rules, SEEN)
+    assert [f.level for f in found] == ["advice", "fault"]
+
+
+def test_a_warning_is_at_most_likely_and_a_hazard_stands_where_the_lint_says(tmp_path: Path) -> None:
+    warning = RULE.replace('on = "error"', 'on = "warning"').replace('raised_in = ["tilelang/tile.py"]\n', "")
+    at = Location("k.py", 3)
+    record = record_of_warning(WarningRecord("tile of A is 9 wide, at most 8", at=at))
+    (finding,) = judge([record], {}, rules_of(tmp_path / "w", warning), SEEN)
+    assert (finding.confidence, finding.location, finding.state) == (Confidence.LIKELY, at, State.LOCALIZED)
+    text = RULE[: RULE.index("text =")] + 'when = ["hazard.kind == over", "hazard.bytes > hazard.limit"]\n'
+    text += '[claim]\nsays = "{hazard.bytes} of {hazard.limit}"\n' + RULE[RULE.index("[fix]") :].replace("{name}", "it")
+    hazards = rules_of(tmp_path / "h", text.replace('on = "error"', 'on = "hazard"'))
+    data = {"kind": "over", "at": {"file": "k.py", "line": 4}, "fields": {"bytes": 9, "limit": 8}}
+    (found,) = judge([record_of_hazard(data)], {}, hazards, SEEN)
+    assert found.summary == "9 of 8" and found.location and found.location.line == 4
+    assert found.confidence is Confidence.CONFIRMED
+    (found,) = judge([record_of_hazard({**data, "certainty": "likely"})], {}, hazards, SEEN)
+    assert found.confidence is Confidence.LIKELY
+    assert judge([record_of_hazard({**data, "fields": {"bytes": 8, "limit": 8}})], {}, hazards, SEEN) == []
+
+
+def test_the_signature_holds_no_operands_no_lines_and_no_user_names(rules: RuleSet) -> None:
+    base = one(tile_error(user_frame(7), library_frame()), rules)
+    moved = one(
+        tile_error(
+            user_frame(99, "other", file="/tmp/z.py"),
+            replace(library_frame(), line=5),
+            message="tile of B is 1 wide, at most 0",
+        ),
+        rules,
+    )
+    assert base.signature == moved.signature and len(base.signature) == 16
+    assert one(tile_error(user_frame(), library_frame(), type="TypeError"), rules).signature != base.signature
+
+
+@pytest.mark.parametrize(
+    ("shown", "bare"),
+    [
+        ("void tvm::tl::Collector::Run(tvm::tl::LayoutMap&, const std::vector<int>&)", "tvm::tl::Collector::Run"),
+        ("std::pair<int, std::map<int, int>> tvm::tl::{anonymous}::Split(int)", "tvm::tl::::Split"),
+        ("_gemm_impl", "_gemm_impl"),
+        ("", ""),
+    ],
+)
+def test_a_function_is_named_without_types(shown: str, bare: str) -> None:
+    assert bare_function(shown) == bare
+
+
+def test_a_placeholder_without_a_value_says_so_and_braces_of_others_stay() -> None:
+    assert fill("{a} {b.c} {d} {'arch': 1}", {"a": 1, "b.c": "x\ny"}) == "1 x y (unknown) {'arch': 1}"
+
+
+texts = st.text(max_size=60)
+files = st.sampled_from(
+    [("/home/user/kernels/k.py", True), ("/v/site-packages/tilelang/tile.py", False), ("<unknown>", False), ("", None)]
+)
+frames = st.builds(
+    lambda file, line, function, text: Frame(file[0], line, function, text, user=file[1]),
+    files,
+    st.integers(0, 99),
+    st.sampled_from(["main", "<module>", "tvm::tl::Run(int)", ""]),
+    texts,
+)
+messages = texts | st.just("tile of A_s is 96 wide, at most 64")
+leaves = st.builds(
+    ErrorRecord,
+    st.sampled_from(["exception", "compiler", "signal"]),
+    st.sampled_from(["ValueError", ""]),
+    messages,
+    st.lists(frames, max_size=4).map(tuple),
+    stage=st.sampled_from([None, "dsl", "layout", "runtime"]),
+    relation=st.sampled_from([None, "cause", "context", "inner"]),
+)
+errors = st.recursive(leaves, lambda some: st.builds(
+    lambda outer, causes: replace(outer, causes=tuple(causes)), leaves, st.lists(some, max_size=2)), max_leaves=4)  # fmt: skip
+
+
+@given(st.lists(errors, max_size=4))
+def test_every_error_gets_a_finding_and_none_is_sure_without_reason(rules: RuleSet, some: list[ErrorRecord]) -> None:
+    records = [record for error in some for record in records_of_error(error)]
+    found = judge(records, {}, rules, SEEN)
+    assert bool(found) == bool(some)
+    assert found == judge(records, {}, rules, SEEN), "the same input gives the same answer"
+    assert fold(found) == found
+    for finding in found:
+        if finding.state is State.LOCALIZED:
+            assert finding.rule and finding.location and finding.confidence is not Confidence.POSSIBLE
+            assert finding.location.file == "/home/user/kernels/k.py", "only a file known to be the user's is blamed"
+        if finding.confidence is Confidence.CONFIRMED:
+            assert any(r.error and r.error.frames for r in records)
+        if finding.rule is None:
+            assert finding.owner is Owner.UNKNOWN
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), max_size=3).map(tuple), texts)
+def test_a_signature_is_16_hex_digits(parts: tuple[tuple[str, str], ...], cause: str) -> None:
+    error = ErrorRecord("exception", "E", "m", tuple(Frame(file, 1, function) for file, function in parts))
+    assert set(signature(cause, None, error)) <= set("0123456789abcdef") and len(signature(cause, None, error)) == 16

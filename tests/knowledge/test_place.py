@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triage.knowledge.place import Spot, find_argument, find_call, find_decorator, find_launch, spans
+
+
+def place_of(source: str, argument: str) -> tuple[str, str] | None:
+    """Where `argument` of the call on the line marked `# HERE` is: the line, and the rest of it from the column on."""
+    source = textwrap.dedent(source)
+    lines = source.splitlines()
+    here = next(n for n, line in enumerate(lines, 1) if "# HERE" in line)
+    spot = find_argument(source, here, argument)
+    return (lines[spot.line - 1].strip(), lines[spot.line - 1][spot.column - 1 :]) if spot else None
+
+
+@pytest.mark.parametrize(
+    ("source", "rest"),
+    [
+        ("k = tilelang.compile(main, out_idx=[3])  # HERE", "out_idx=[3])  # HERE"),
+        ("k = tilelang.compile(\n    main,\n    out_idx=[3],\n)  # HERE", "out_idx=[3],"),
+        ("k = wrap(\n    tilelang.compile(main, out_idx=[3]))  # HERE", "out_idx=[3]))  # HERE"),
+        ("cfg = {'out_idx': [3]}\nk = tilelang.compile(main, **cfg)  # HERE", "'out_idx': [3]}"),
+        ("cfg = dict(out_idx=[3])\nk = tilelang.compile(main, **cfg)  # HERE", "out_idx=[3])"),
+        ("cfg = {}\ncfg['out_idx'] = [3]\nk = tilelang.compile(main, **cfg)  # HERE", "cfg['out_idx'] = [3]"),
+        ("base = {'out_idx': [3]}\ncfg = {**base, 'x': 1}\nk = f(**cfg)  # HERE", "'out_idx': [3]}"),
+        ("k = f(**{'out_idx': [3]})  # HERE", "'out_idx': [3]})  # HERE"),
+        ("@jit(out_idx=[3])\ndef make(n): ...\nk = make(4)  # HERE", "out_idx=[3])"),
+        ("class A:\n    @jit(out_idx=[3])\n    def make(self): ...\nk = A().make()  # HERE", "out_idx=[3])"),
+        ("make = jit(out_idx=[3])(body)\nk = make(4)  # HERE", "out_idx=[3])(body)"),
+        ("k = compile(main, out_idx=[3])\nk(a, b)  # HERE", "out_idx=[3])"),
+        ("@jit(out_idx=[3])\ndef make(n): ...\nk = make(4)\nk(a)  # HERE", "out_idx=[3])"),
+        (
+            "@jit(out_idx=[3])\ndef make(n):\n    @T.prim_func\n    def main(A): ...\n    return check(main)  # HERE",
+            "out_idx=[3])",
+        ),
+        ("def go():\n    k = compile(m, out_idx=[3])\n    k(a)  # HERE\nk = compile(m, out_idx=[9])", "out_idx=[3])"),
+    ],
+)
+def test_an_argument_is_found_where_it_was_written(source: str, rest: str) -> None:
+    found = place_of(source, "out_idx")
+    assert found and found[1] == rest
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "k = tilelang.compile(main)  # HERE",
+        "k = compile(main, **load())  # HERE",
+        "x = 1  # HERE",
+        "cfg = cfg\nk = f(**cfg)  # HERE",
+        "cfg = {**cfg}\nk = f(**cfg)  # HERE",
+        "k = k(1)\nk(2)  # HERE",
+        "def broken(:  # HERE",
+        "def other():\n    k = compile(m, out_idx=[3])\nk(a)  # HERE",
+    ],
+)
+def test_what_was_not_written_is_not_found(source: str) -> None:
+    assert place_of(source, "out_idx") is None
+
+
+def test_the_nearest_assignment_before_the_line_counts() -> None:
+    source = "cfg = {'a': 1}\nf(**cfg)  # HERE\ncfg = {'a': 2}\n"
+    assert place_of(source, "a") == ("cfg = {'a': 1}", "'a': 1}")
+
+
+def test_a_position_counts_from_zero_and_stops_at_a_star() -> None:
+    assert place_of("T.copy(A[0], s)  # HERE", "1") == ("T.copy(A[0], s)  # HERE", "s)  # HERE")
+    assert place_of("T.copy(*both, s)  # HERE", "1") is None
+    assert place_of("T.copy(A)  # HERE", "4") is None
+
+
+SOURCE = textwrap.dedent(
+    """\
+    import tilelang
+
+    @tilelang.jit(
+        out_idx=[1],
+    )
+    def make(n):
+        @T.prim_func
+        def main(A):
+            with T.Kernel(n, threads=128) as bx:
+                T.copy(
+                    A, B)
+        return main
+
+    kernel = make(8)
+    """
+)
+
+
+def test_decorator_launch_and_call() -> None:
+    assert find_decorator(SOURCE, 14) == Spot(3, 2, "make")
+    assert find_launch(SOURCE, 10) == find_launch(SOURCE, 14) == Spot(9, 14, "main")
+    assert find_call(SOURCE, 11) == Spot(10, 13, "main")
+    assert find_call(SOURCE, 12) is None and find_launch("x = 1", 1) is None
+
+
+def test_a_function_spans_its_decorators_and_its_body() -> None:
+    assert [spans(SOURCE, "main", line) for line in (6, 7, 11, 12)] == [False, True, True, False]
+    assert spans(SOURCE, "<module>", 1) is None and spans("def (", "f", 1) is None
+
+
+@given(st.text(max_size=300), st.integers(-5, 40), st.text(max_size=8))
+def test_any_text_is_taken(source: str, line: int, argument: str) -> None:
+    for spot in (find_argument(source, line, argument), find_call(source, line), find_decorator(source, line)):
+        assert spot is None or spot.line >= 1
+
+
+lines = st.sampled_from(SOURCE.splitlines())
+
+
+@given(st.lists(lines, max_size=20), st.integers(1, 20), st.sampled_from(["out_idx", "threads", "0"]))
+def test_a_spot_lies_in_the_source_that_was_given(some: list[str], line: int, argument: str) -> None:
+    source = "\n".join(some)
+    spot = find_argument(source, line, argument)
+    assert spot is None or source.splitlines()[spot.line - 1][spot.column - 1 :]
