@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from lint_kernels import branch, buffer, call, kernel, kinds, loop, only, op, store, whole
+from lint_kernels import branch, buffer, call, kernel, kinds, loop, only, op, region, store, whole
 
 from triage.model import Place
 
 A = buffer("A", (128, 128), "global")
 S = buffer("s", (128, 128), "shared.dyn", line=6)
 C = buffer("acc", (128, 128), "local.fragment", line=7)
-GEMM = op("gemm", whole(S, "read"), whole(S, "read"), whole(C, "readwrite"), line=12)
+GEMM = op("gemm", whole(S, "read"), whole(S, "read"), whole(C, "readwrite"), line=12, clear_accum=False)
 FILL_S = op("copy", whole(A, "read"), whole(S, "write"))
 
 
@@ -69,3 +69,30 @@ def test_writing_through_another_shape_counts() -> None:
     out = op("copy", whole(view, "read"), whole(A, "write"))
     assert kinds(kernel([A, S, view], FILL_S, out)) == []
     assert only(kernel([A, S, view], out), "uninitialized-read").fields["buffer"] == "s"
+
+
+def test_an_operator_that_clears_when_an_expression_says_so() -> None:
+    clearing = op("gemm", whole(S, "read"), whole(S, "read"), whole(C, "readwrite"), clear_accum="k == 0")
+    assert kinds(kernel([A, S, C], loop("pipelined", 4, FILL_S, clearing))) == []
+    unknown = op("gemm_sp", whole(S, "read"), whole(S, "read"), whole(C, "readwrite"))
+    assert kinds(kernel([A, S, C], loop("pipelined", 4, FILL_S, unknown))) == []
+
+
+def test_a_reduction_on_top_of_nothing() -> None:
+    total = buffer("total", (128,), "local.fragment")
+    for clear, expected in ((False, ["uninitialized-read"]), (True, [])):
+        reduce = op("reduce", whole(S, "read"), whole(total, "write"), clear=clear)
+        assert kinds(kernel([A, S, total], FILL_S, reduce)) == expected
+
+
+def test_reading_more_than_was_written() -> None:
+    f = buffer("f", (256,), "local.fragment")
+    write = loop("parallel", 100, store(region("f", "write", (0, 99, 1))))
+    read = loop("parallel", 256, store(region("f", "read", (0, 255, 1)), line=15))
+    hazard = only(kernel([f], write, read), "partly-uninitialized-read")
+    assert hazard.at == Place("kernel.py", 15) and hazard.certainty == "likely"
+    assert (hazard.fields["written_last"], hazard.fields["last"]) == (99, 255)
+    rest = loop("parallel", 156, store(region("f", "write", (100, 255, 1))))
+    unknown = store(region("f", "write", (None, None, 1)))
+    for more in (rest, unknown, branch("flag", rest)):
+        assert kinds(kernel([f], write, read, more)) == []

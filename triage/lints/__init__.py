@@ -8,6 +8,7 @@ is a fault or advice, is the business of the rules (`on = "hazard"`).
 from __future__ import annotations
 
 from triage.lints import (
+    atomics,
     barriers,
     bounds,
     launch,
@@ -40,11 +41,14 @@ DETECTORS = (
     bounds.elements,  # index-out-of-bounds, fragment-shape-too-small (works, and the declaration is wrong)
     bounds.regions,  # region-out-of-bounds
     uninitialized.reads,  # uninitialized-read
+    uninitialized.partial,  # partly-uninitialized-read
+    atomics.once_per_block,  # atomic-once-per-block
     barriers.divergent,  # divergent-barrier
     # works, and not as the author hoped
     registers.fragments,  # fragment-over-registers
     pipeline.stages,  # pipeline-deeper-than-loop
     vectors.extents,  # vector-extent
+    atomics.emulated,  # atomic-emulated
 )
 
 

@@ -59,8 +59,9 @@ class Reach:
 
 def elements(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """A load or store of one element outside its buffer."""
+    told: set[str] = set()  # of a fragment declared too small one use is enough
     for visit, access, buffer in program.accesses():
-        if visit.statement.kind == "op" or visit.conditional or access.guarded:
+        if visit.statement.kind == "op" or visit.conditional or access.guarded or buffer.name in told:
             continue
         for reach in _reaches(access, buffer):
             outside = reach.always_outside()
@@ -68,6 +69,7 @@ def elements(program: Program, device: Device, source: str | None) -> Iterator[H
                 masked = buffer.scope == "global" and _varies(access.index[reach.dimension])
                 kind = "fragment-shape-too-small" if _agreed(program, buffer, reach) else "index-out-of-bounds"
                 yield _hazard(kind, visit, access, buffer, reach, always=outside, masked=masked)
+                told |= {buffer.name} if kind == "fragment-shape-too-small" else set()
                 break
 
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from triage.lints.devices import Device
-from triage.lints.hazard import Hazard, label
+from triage.lints.hazard import Certainty, Hazard, label
 from triage.lints.program import Program, Visit, on_chip, shown
 from triage.model import Access, BufferInfo
 
@@ -20,29 +20,89 @@ from triage.model import Access, BufferInfo
 TRANSPARENT = frozenset({"op", "store", "bind", "for", "if", "while", "alloc", "block", "attr"})
 
 
+Use = tuple[Visit, Access]
+
+
 def reads(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """A buffer that is read, or accumulated into, before anything gave it a value."""
-    uses: dict[str, list[tuple[Visit, Access]]] = defaultdict(list)
+    for buffer, uses in _uses(program):
+        first = next((use for use in uses if _needs_value(*use) and _surely(*use)), None)
+        if first is None or _escapes(program, buffer):
+            continue
+        reader, access = first
+        writers = [visit for visit, a in uses if a.mode != "read" and visit is not reader]
+        if not writers or (not buffer.scope.startswith("shared") and _straight_line(reader, writers)):
+            yield _hazard("uninitialized-read", buffer, reader, access, writers=len(writers))
+
+
+def partial(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """A buffer of which more is read than all writes together cover.
+
+    Only likely a fault: what is read beyond may be masked later, or meant to be ignored.
+    """
+    for buffer, uses in _uses(program):
+        written = [access for _, access in uses if access.mode != "read"]
+        if not written or _escapes(program, buffer) or any(a.buffer != buffer.name for _, a in uses):
+            continue
+        for visit, access in uses:
+            needed = _needs_value(visit, access) and _surely(visit, access)
+            if needed and (beyond := _beyond(buffer, access, written)) is not None:
+                yield _hazard("partly-uninitialized-read", buffer, visit, access, writers=len(written), **beyond)
+                break
+
+
+def _uses(program: Program) -> Iterator[tuple[BufferInfo, list[Use]]]:
+    """The on-chip buffers the kernel allocates, each with the accesses to its memory under any name."""
+    uses: dict[str, list[Use]] = defaultdict(list)
     for visit, access, buffer in program.accesses():
         owner = program.owner(buffer)
         if on_chip(owner) and not owner.param:
             uses[owner.name].append((visit, access))
     for name, seen in uses.items():
-        buffer = program.buffers[name]
-        first = next(((v, a) for v, a in seen if a.mode != "write"), None)
-        if first is None or _escapes(program, buffer):
+        yield program.buffers[name], seen
+
+
+def _needs_value(visit: Visit, access: Access) -> bool:
+    """Whether the result depends on what was there before."""
+    op = visit.statement.op
+    if op is not None and "gemm" in op.name and access.mode == "readwrite":
+        return op.params.get("clear_accum") is False  # an expression may clear in the first turn
+    if op is not None and op.name == "reduce" and access.mode == "write":
+        return op.params.get("clear") is False
+    return access.mode != "write"
+
+
+def _surely(visit: Visit, access: Access) -> bool:
+    return not visit.conditional and not access.guarded
+
+
+def _beyond(buffer: BufferInfo, access: Access, written: list[Access]) -> dict[str, int] | None:
+    """The first dimension in which `access` attains elements, within the shape, that no write reaches."""
+    if not access.exact or len(access.low) != len(buffer.shape):
+        return None
+    for dimension, size in enumerate(buffer.shape):
+        read = _span(access, dimension)
+        spans = [_span(write, dimension) for write in written]
+        if not isinstance(size, int) or read is None or None in spans:
             continue
-        reader, access = first
-        writers = [v for v, a in seen if a.mode != "read" and v is not reader]
-        if not writers and not reader.conditional:
-            yield _hazard(buffer, reader, access, writers=0)
-        elif not buffer.scope.startswith("shared") and _straight_line(reader, writers):
-            yield _hazard(buffer, reader, access, writers=len(writers))
+        first = min(span[0] for span in spans if span is not None)
+        last = max(span[1] for span in spans if span is not None)
+        low, high = read[0], min(read[1], size - 1)  # beyond the shape is the business of another check
+        if low < first or high > last:
+            reach = {"first": low, "last": high, "written_first": first, "written_last": last}
+            return {"dimension": dimension, **reach}
+    return None
+
+
+def _span(access: Access, dimension: int) -> tuple[int, int] | None:
+    """First and last element touched in a dimension; None if not bounded or counted from the end."""
+    low, high, extent = access.low[dimension], access.high[dimension], access.extent[dimension]
+    return None if low is None or high is None or extent is None or low < 0 else (low, high + extent - 1)
 
 
 def _straight_line(reader: Visit, writers: list[Visit]) -> bool:
     """Whether registers are read before their first write, with no loop that could bring a write round to the read."""
-    if reader.conditional or not all(writer.order > reader.order for writer in writers):
+    if not all(writer.order > reader.order for writer in writers):
         return False
     loops = {id(p) for p in reader.parents if p.kind in ("for", "while")}
     return not any(id(p) in loops for writer in writers for p in writer.parents)
@@ -62,7 +122,7 @@ def _escapes(program: Program, buffer: BufferInfo) -> bool:
     return False
 
 
-def _hazard(buffer: BufferInfo, reader: Visit, access: Access, writers: int) -> Hazard:
+def _hazard(kind: str, buffer: BufferInfo, reader: Visit, access: Access, writers: int, **more: int) -> Hazard:
     op = reader.statement.op
     fields = {
         "buffer": shown(buffer),
@@ -70,11 +130,8 @@ def _hazard(buffer: BufferInfo, reader: Visit, access: Access, writers: int) -> 
         "op": op.name if op is not None else None,
         "mode": access.mode,
         "writers": writers,
+        **more,
     }
-    return Hazard(
-        "uninitialized-read",
-        shown(buffer),
-        reader.at,
-        labels=label(buffer.at, f"{shown(buffer)} is allocated here"),
-        fields=fields,
-    )
+    where = label(buffer.at, f"{shown(buffer)} is allocated here")
+    certainty: Certainty = "certain" if kind == "uninitialized-read" else "likely"
+    return Hazard(kind, shown(buffer), reader.at, labels=where, fields=fields, certainty=certainty)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from lint_kernels import buffer, call, kernel, kinds, loop, only, op, region
+
+from triage.model import Place, Statement, TileOp
+
+A, TOTAL = buffer("A", (128,), "global"), buffer("total", (1,), "global", line=3)
+TX = Statement("t", "bind", None, "tx = launch_thread_idx(0)")
+X = Statement("x", "bind", None, "x = A[tx] * 2.0", accesses=(region("A", "read", (0, 127, 1)),))
+INTO = region("total", "write", (0, 0, 1))
+
+
+def atomic(value: str) -> Statement:
+    statement = op("atomicadd", INTO, line=12)
+    return dataclasses.replace(statement, op=TileOp("atomicadd", args=(value, "total[0]")))
+
+
+@pytest.mark.parametrize("value", ["A[tx]", "x", "x + 1.0"])
+def test_a_value_of_each_thread_into_a_whole_buffer(value: str) -> None:
+    hazard = only(kernel([A, TOTAL], TX, X, atomic(value)), "atomic-once-per-block")
+    assert hazard.at == Place("kernel.py", 12) and hazard.labels[0].line == 3
+    assert hazard.fields == {"op": "atomicadd", "buffer": "total", "value": value}
+
+
+@pytest.mark.parametrize("value", ["1.0", "A[bx]", "context"])
+def test_a_value_of_the_block(value: str) -> None:
+    assert kinds(kernel([A, TOTAL], TX, X, atomic(value))) == []
+
+
+def test_every_element_by_its_own_thread() -> None:
+    assert kinds(kernel([A, TOTAL], TX, call("atomic_add_elem_op(access_ptr(total[0], 1, 3), A[tx])"))) == []
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("float16", ["atomic-emulated"]), ("float32", [])])
+def test_maxima_without_an_instruction(dtype: str, expected: list[str]) -> None:
+    of = buffer("m", (1,), "global", dtype)
+    text = "atomic_max_elem_op(access_ptr(m[0], 1, 3), A[i], 0)"
+    statement = dataclasses.replace(call(text), accesses=(region("m", "readwrite", (0, 0, 1)),))
+    assert kinds(kernel([A, of], loop("parallel", 128, statement))) == expected
+    assert kinds(kernel([A, of], statement, target={"kind": "hip", "mcpu": "gfx942"}), "gfx942") == []
