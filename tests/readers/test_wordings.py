@@ -256,6 +256,29 @@ def test_a_pasted_message_alone() -> None:
     assert read("Note: everything is fine\nresult: 3\n").errors == ()
 
 
+def test_pasted_without_indentation() -> None:
+    lost = "\n".join(
+        line.strip() for line in (HEAD + frame(KERNEL, 3) + frame(TILELANG, 70) + "OSError: x\n").split("\n")
+    )
+    error = only(lost)
+    assert (error.type, [(f.line, f.text) for f in error.frames]) == ("OSError", [(3, "g()"), (70, "g()")])
+
+
+def test_header_behind_other_text() -> None:
+    error = only("  [4/5] pipelined" + HEAD + frame(KERNEL, 3) + "ValueError: x\n")
+    assert (error.type, error.frames[0].line) == ("ValueError", 3)
+
+
+def test_tail_of_an_older_tvm_error() -> None:
+    text = '  1: tvm::tl::Gemm::InferLayout()\n  File "/tilelang/src/layout/gemm_layouts.cc", line 269\nInternalError: Check failed: (n % 32 == 0) is false:\n'
+    error = only(text)
+    assert (error.type, error.frames[0].file, error.frames[0].line) == (
+        "InternalError",
+        "/tilelang/src/layout/gemm_layouts.cc",
+        269,
+    )
+
+
 def test_frame_lines_alone_are_no_error() -> None:
     assert read("see\n" + frame(KERNEL, 3) + "\nfor more\n").errors == ()
 

@@ -52,7 +52,8 @@ def starts_block(view: str) -> bool:
     if head in "-=_#+":
         return view.startswith(_AROUND) or SECTION.match(view) is not None
     return (
-        view.startswith((TRACEBACK, CAUSE, CONTEXT))
+        view.startswith((CAUSE, CONTEXT))
+        or view.endswith(TRACEBACK)
         or view.startswith(_AROUND)
         or view.startswith(CRASH_HEADS)
         or PREAMBLE.match(view) is not None

@@ -33,11 +33,13 @@ class Source:
     user: User
 
 
+def is_header(view: str) -> bool:
+    """The header, also behind text that was printed without a line feed."""
+    return view.endswith(TRACEBACK) and not view.endswith("Exception Group " + TRACEBACK)
+
+
 def is_traceback_start(view: str) -> bool:
-    if view.startswith(TRACEBACK) or view.lstrip().startswith("+ Exception Group Traceback"):
-        return True
-    parsed = frame_line(view)
-    return parsed is not None
+    return is_header(view) or view.lstrip().startswith("+ Exception Group Traceback") or frame_line(view) is not None
 
 
 def read_chain(lines: Sequence[Line], start: int, source: Source) -> tuple[ErrorRecord | None, int]:
@@ -94,7 +96,7 @@ def _read_one(lines: Sequence[Line], start: int, source: Source) -> tuple[ErrorR
     view = lines[start].view
     if view.lstrip().startswith("+ Exception Group Traceback"):
         return _read_group(lines, start, source)
-    if view.startswith(TRACEBACK):
+    if is_header(view):
         return _read_plain(lines, start + 1, source, header=lines[start])
     if frame_line(view) is not None:
         return _read_plain(lines, start, source, header=None)
@@ -109,25 +111,23 @@ def _read_plain(
     last_frame = header
     while at < len(lines):
         view = lines[at].view
-        if view and not view[0].isspace() and not _MARKERS.match(view):
-            break
         parsed = frame_line(view)
         if parsed is None:
-            if not view.strip() and not _goes_on(lines, at):
+            if view and not view[0].isspace() and not _MARKERS.match(view):
+                break
+            if not view and not _goes_on(lines, at):
                 break
             at += 1
             continue
-        text = ""
         follow = at + 1
-        if follow < len(lines) and lines[follow].view.startswith("    ") and not _MARKERS.match(lines[follow].view):
-            text = lines[follow].view.strip()
-            follow += 1
+        text = _source_text(lines[follow].view, loose=not view[0].isspace()) if follow < len(lines) else ""
+        follow += bool(text)
         frames.append(make_frame(parsed, text, source.user))
         last_frame = lines[at]
         at = follow
     named = exception_line(lines[at].view) if at < len(lines) else None
     # `python bad.py` prints a syntax error without header and function; nothing else looks like that.
-    bare = header is None and not any(f.function for f in frames)
+    bare = header is None and not any(f.function or f.lang == "cxx" for f in frames)
     if named is not None and (not bare or named[0] in _SYNTAX_ERRORS):
         return _finish(lines, at, tuple(frames), source, embedded)
     if header is None or last_frame is None:
@@ -136,6 +136,15 @@ def _read_plain(
         kind="exception", type="", message="", frames=tuple(frames), quote=quote(last_frame, source.artifact)
     )
     return cut, at
+
+
+def _source_text(view: str, loose: bool) -> str:
+    """The source line below a frame line; `loose` says that the text was pasted somewhere and lost its indentation."""
+    if _MARKERS.match(view) or frame_line(view) is not None:
+        return ""
+    if view.startswith("    ") or (loose and bare_exception_line(view) is None):
+        return view.strip()
+    return ""
 
 
 def _goes_on(lines: Sequence[Line], blank: int) -> bool:
