@@ -12,7 +12,7 @@ from report_samples import FILE, GEMM, HEALTHY, LAYOUT, LEFTOVER, UNKNOWN, sampl
 
 from triage.model import Quote
 from triage.report.contract import Report
-from triage.report.markdown import code, fence, render
+from triage.report.markdown import code, fence, prose, render
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
 
@@ -51,7 +51,7 @@ def test_it_holds_all_of_a_localized_fault() -> None:
         "needs cuda",
         "triage resume .triage/matmul-1",
         "`aaaaaaaaaaaaaaaa`",
-        "virtual:sm\\_90a",
+        "virtual:sm_90a",
     ):
         assert piece in out, piece
 
@@ -103,6 +103,15 @@ def test_hostile_text_adds_no_structure(report: Report) -> None:
     _, *others = headings(out)
     assert all(h in known or h.startswith("Also found:") for h in others)
     assert not any(line.lstrip().startswith("::") for line in out.split("\n"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab1 _*-+=#.)([]<>&|~$`\\\\!\n", max_size=40).filter(lambda t: t.strip()))
+def test_prose_is_plain_text(text: str) -> None:
+    tokens = PARSER.parse(prose(text))
+    assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
+    assert {child.type for child in tokens[1].children or []} <= {"text", "text_special"}
+    assert "".join(child.content for child in tokens[1].children or []) == " ".join(text.split())
 
 
 def test_a_quote_with_fences_stays_in_its_fence() -> None:

@@ -21,7 +21,7 @@ from report_samples import (
 )
 from rich.cells import cell_len
 
-from triage.model import Confidence, Fix, FoundBy, Location, NotChecked
+from triage.model import Confidence, Fix, FoundBy, Location, NotChecked, Quote
 from triage.report import terminal
 from triage.report.contract import Report
 from triage.report.source import changed_lines
@@ -50,6 +50,7 @@ def test_first_screen_of_a_localized_fault() -> None:
     assert "Allocate B's tile as (block_K, block_N) [measured here: builds]" in out
     assert '+ B_shared = T.alloc_shared((block_K, block_N), "float16")' in out
     assert "pass transpose_B=True [not run]" in out
+    assert "none of these was tried" not in out
     assert "confirmed: the error was raised while this line of your file was running [measured here]" in flat(out)
     assert "the values the kernel computes; speed: no GPU on this machine [not run]" in flat(out)
     assert "triage resume .triage/matmul-1" in out
@@ -96,6 +97,23 @@ def test_a_static_finding_says_so() -> None:
 
 def test_a_reading_of_a_log_says_that_nothing_was_run() -> None:
     assert "[not run]" in render(sample(LAYOUT, subject={**SUBJECT, "kind": "log"}, not_checked=()))
+
+
+def test_fixes_that_were_not_tried_say_so_once() -> None:
+    out = render(sample(replace(GEMM, fixes=(Fix("do this"), Fix("or that"))), not_checked=()))
+    assert out.count("[not run]") == 1 and "none of these was tried [not run]" in out
+    assert "do this [not run]" in render(sample(replace(GEMM, fixes=(Fix("do this"),)), not_checked=()))
+
+
+def test_without_a_snippet_the_name_at_the_column_is_underlined() -> None:
+    lines = render(sample(replace(GEMM, labels=(), location=Location(FILE, 17, 17)))).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("▶ 17"))
+    assert lines[at + 1].count("^") == len("T.gemm")
+
+
+def test_a_long_quote_is_shortened() -> None:
+    quote = Quote("E: " + "word " * 300, "stderr", 1)
+    assert len([line for line in render(sample(replace(GEMM, quote=quote))).splitlines() if "word" in line]) <= 4
 
 
 def test_other_findings_and_notes_are_one_line_each() -> None:

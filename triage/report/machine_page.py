@@ -26,10 +26,8 @@ def render(diagnosis: Diagnosis, reference: Reference, required: Iterable[str] =
     for ability in diagnosis.abilities:
         if ability.name in required and not ability.able:
             lines += _wrap(f"required, and not here: {ability.name} ({ability.why})", "✗ ", "  ")
-    for weight, heading in ((Weight.PROBLEM, "PROBLEMS"), (Weight.ADVICE, "WORTH KNOWING")):
-        lines += _section(heading, _problems(diagnosis, weight))
-    if not any(p.weight == Weight.PROBLEM for p in diagnosis.problems):
-        lines += _section("PROBLEMS", ["none found"])
+    lines += _section("PROBLEMS", list(_problems(diagnosis, Weight.PROBLEM)) or ["none found"])
+    lines += _section("WORTH KNOWING", _problems(diagnosis, Weight.ADVICE))
     lines += _section("THIS MACHINE CAN", _abilities(diagnosis))
     if not diagnosis.machine.failure:
         lines += _section("VERSIONS", _versions(diagnosis))

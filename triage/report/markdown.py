@@ -19,7 +19,10 @@ from triage.report.text import defuse, one_line, paragraphs, visible
 #: the drawing of source lines; a Markdown page is not bound to a terminal's width
 WIDTH = 120
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&$@-])")
+#: what Markdown reads inside a line; an underscore within a word is none
+_SPECIAL = re.compile(r"[\\`*\[\]<>#|~&$@]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+#: and only at the beginning of one: lists, rules, underlines of headings
+_OPENING = re.compile(r"(\d*)([-+=.)])")
 
 
 def render(report: Report) -> str:
@@ -43,7 +46,8 @@ def render(report: Report) -> str:
 
 def prose(text: str) -> str:
     """Foreign text inside a sentence: every character that Markdown reads is escaped."""
-    return _SPECIAL.sub(r"\\\1", one_line(text))
+    escaped = _SPECIAL.sub(lambda found: "\\" + found.group(), one_line(text))
+    return _OPENING.sub(r"\1\\\2", escaped, count=1) if _OPENING.match(escaped) else escaped
 
 
 def code(text: str) -> str:

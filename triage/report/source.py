@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +11,8 @@ from triage.report.contract import Excerpt, LocationEntry, Verdict
 from triage.report.text import one_line, visible
 
 INDENT = 2
+#: what is underlined where only the column is known: the name that begins there
+_NAME = re.compile(r"[\w.]+|.")
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ def _marked(raw: str, location: LocationEntry) -> tuple[int, int]:
     if column is None or not 1 <= column <= len(raw):
         return 0, 0
     snippet = (location["snippet"] or "").strip()
-    length = len(snippet) if snippet and raw.startswith(snippet, column - 1) else 1
+    name = _NAME.match(raw, column - 1)
+    length = len(snippet) if snippet and raw.startswith(snippet, column - 1) else len(name.group()) if name else 1
     start = len(visible(raw[: column - 1]))
     return start, start + max(1, len(visible(raw[: column - 1 + length])) - start)
 

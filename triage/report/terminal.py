@@ -114,12 +114,12 @@ def _place(page: Page, location: LocationEntry) -> Text:
     return text
 
 
-def _quote(verdict: Verdict) -> Iterator[Text]:
+def _quote(page: Page, verdict: Verdict) -> Iterator[Text]:
     quote = verdict["quote"]
     if quote is None:
         return
     lines = [line.strip() for line in visible(quote["text"]).split("\n") if line.strip()]
-    for line in lines[:QUOTE_LINES]:
+    for line in _shortened("\n".join(lines[:QUOTE_LINES]), page.body_width * QUOTE_LINES).split("\n"):
         yield Text(f"│ {line}", style="italic")
     if quote["artifact"]:
         at = f", line {quote['line']}" if quote["line"] else ""
@@ -137,7 +137,7 @@ def _result(step: WalkStep) -> str:
 
 
 def _why(page: Page, verdict: Verdict) -> Iterator[Text]:
-    yield from _quote(verdict)
+    yield from _quote(page, verdict)
     told = paragraphs(verdict.get("why", ""))
     if told:
         yield Text(_shortened(told[0], page.body_width * WHY_LINES))
@@ -162,17 +162,21 @@ def _changes(report: Report, verdict: Verdict) -> Iterator[Text]:
     if not verdict["fixes"]:
         yield from _next_steps(report, verdict)
         return
-    numbered = len(verdict["fixes"]) > 1
-    for number, fix in enumerate(verdict["fixes"][:SHOWN], start=1):
-        yield _fix(fix, f"{number}. " if numbered else "")
-    if len(verdict["fixes"]) > SHOWN:
-        yield Text(f"… and {len(verdict['fixes']) - SHOWN} more in the full report", style="dim")
+    fixes = verdict["fixes"]
+    tried = any(fix["verified"] != "not-run" for fix in fixes)
+    for number, fix in enumerate(fixes[:SHOWN], start=1):
+        yield _fix(fix, f"{number}. " if len(fixes) > 1 else "", tag=tried or len(fixes) == 1)
+    if len(fixes) > SHOWN:
+        yield Text(f"… and {len(fixes) - SHOWN} more in the full report", style="dim")
+    if not tried and len(fixes) > 1:
+        yield Text("none of these was tried", style="dim").append_text(_tag(words.NOT_RUN))
 
 
-def _fix(fix: FixEntry, prefix: str) -> Text:
+def _fix(fix: FixEntry, prefix: str, *, tag: bool) -> Text:
     indent = " " * len(prefix)
     text = Text(f"{prefix}{one_line(fix['title'])}")
-    text.append_text(_tag(words.fix_basis(fix["verified"], fix["level"])))
+    if tag:
+        text.append_text(_tag(words.fix_basis(fix["verified"], fix["level"])))
     for part in paragraphs(fix["detail"]):
         text.append(f"\n{indent}{part}")
     for line in changed_lines(fix["patch"] or ""):
