@@ -150,6 +150,31 @@ def test_a_name_error_in_the_kernel_body_is_of_the_dsl(stages: Stages) -> None:
     assert stages.stage_of(error(python("tilelang/language/eager/builder.py"), own, type_="NameError")).stage == "dsl"
 
 
+@pytest.mark.parametrize(
+    ("kind", "type_", "message", "stage", "owner"),
+    [
+        (
+            "compiler",
+            "nvcc",
+            "nvcc fatal   : Unsupported gpu architecture 'sm_50'",
+            "device-compile",
+            Owner.ENVIRONMENT,
+        ),
+        ("compiler", "c++", "fatal error: cute/x.hpp: No such file or directory", "device-compile", Owner.ENVIRONMENT),
+        ("compiler", "nvcc", "error: identifier is undefined", "device-compile", Owner.UNKNOWN),
+        ("check", "pip", "No matching distribution found for tilelang", "install", Owner.ENVIRONMENT),
+        ("check", "command not found", "nvcc: command not found", "install", Owner.ENVIRONMENT),
+        ("check", "command not found", "mytool: command not found", None, Owner.UNKNOWN),
+        ("exception", "FileNotFoundError", "[Errno 2] No such file or directory: 'x.pt'", None, Owner.UNKNOWN),
+    ],
+)
+def test_whose_fault_a_tool_reports(
+    stages: Stages, kind: str, type_: str, message: str, stage: str | None, owner: Owner
+) -> None:
+    guess = stages.stage_of(error(kind=kind, type_=type_, message=message))
+    assert (guess.stage, guess.owner_hint) == (stage, owner)
+
+
 def test_other_kinds(stages: Stages) -> None:
     assert stages.stage_of(error(kind="compiler", type_="nvcc", message="error: x")).stage == "device-compile"
     assert stages.stage_of(error(kind="signal", type_="SIGSEGV")).stage == "runtime"
