@@ -316,6 +316,15 @@ def test_one_death_is_told_once() -> None:
     assert [f.function for f in error.frames] == ["main_kernel"]
 
 
+def test_progress_lines_are_no_diagnostics() -> None:
+    assert read("epoch:3: error: 0.25\nstep(12): error: 0.5\nvalidation error: 0.1\n").errors == ()
+
+
+def test_headers_without_a_suffix_and_drive_letters() -> None:
+    assert only("/usr/include/c++/13/type_traits:12:3: error: no\n").frames[0].line == 12
+    assert only("C:\\t\\k.cu(4): error: no\n").frames[0].file == "C:\\t\\k.cu"
+
+
 def test_prose_about_death_is_no_death() -> None:
     assert read("the worker was Killed by the scheduler, see docs\nAborted: 0, finished: 3\n").errors == ()
 

@@ -24,11 +24,14 @@ COMMAND = ("Command: ", "Command line: ")
 ERROR_LIMIT = 20
 
 _SEVERITY = r"(?P<severity>catastrophic error|fatal error|internal error|error|warning|note|remark)"
+#: a path, so that a script's `epoch:3: error: 0.25` is none
+_FILE_EDG = r"(?=[^()]*[./\\])[^()\s][^()]*"
+_FILE_GCC = r"(?=[^:]*[./\\]|[A-Za-z]:[./\\])(?:[A-Za-z]:(?=[\\/]))?[^\s:][^:]*"
 _HEADERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     # `file(12): error: …` of nvcc's front end (EDG), `file(12): error C2065: …` of MSVC
-    ("nvcc", re.compile(rf"(?P<file>[^()\s][^()]*)\((?P<line>\d{{1,9}})\): (?P<text>{_SEVERITY}(?: #?[A-Z]?\d+(?:-D)?)?: .*)")),
+    ("nvcc", re.compile(rf"(?P<file>{_FILE_EDG})\((?P<line>\d{{1,9}})\): (?P<text>{_SEVERITY}(?: #?[A-Z]?\d+(?:-D)?)?: .*)")),
     # `file:12:3: error: …` of gcc and clang
-    ("c++", re.compile(rf"(?P<file>[^\s:][^:]*):(?P<line>\d{{1,9}}):(?:(?P<column>\d{{1,9}}):)? (?P<text>{_SEVERITY}: .*)")),
+    ("c++", re.compile(rf"(?P<file>{_FILE_GCC}):(?P<line>\d{{1,9}}):(?:(?P<column>\d{{1,9}}):)? (?P<text>{_SEVERITY}: .*)")),
     ("ptxas", re.compile(r"(?P<text>ptxas (?:(?P<file>\S+), line (?P<line>\d{1,9}); )?(?P<severity>fatal|error|warning|info)\s*: .*)")),
     ("nvlink", re.compile(r"(?P<text>nvlink (?P<severity>fatal|error|warning)\s*: .*)")),
     ("nvcc", re.compile(r"(?P<text>nvcc (?P<severity>fatal|error|warning)\s*: .*)")),

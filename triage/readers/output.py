@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from triage.model import ErrorRecord, Quote, WarningRecord
-from triage.readers.blocks import PREAMBLE, bare_exception_line
+from triage.readers.blocks import PREAMBLE, bare_exception_line, starts_block
 from triage.readers.compiler import (
     COMPILER_OUTPUT,
     ERROR_LIMIT,
@@ -103,16 +103,15 @@ def _position(record: ErrorRecord) -> int:
 def _collect_compiler(lines: list[Line], at: int, compiler: list[Line]) -> int:
     compiler.append(lines[at])
     at += 1
-    while (
-        at < len(lines)
-        and lines[at].view
-        and not is_traceback_start(lines[at].view)
-        and not is_log_start(lines[at].view)
-    ):
+    while at < len(lines) and lines[at].view and not _other_block(lines[at].view):
         compiler.append(lines[at])
         at += 1
     compiler.append(Line(lines[at - 1].number, "", ""))  # an empty line closes the diagnostic
     return at
+
+
+def _other_block(view: str) -> bool:
+    return is_traceback_start(view) or starts_block(view)
 
 
 def _add_exception(
@@ -175,7 +174,7 @@ def _repeats(last: ErrorRecord, error: ErrorRecord) -> bool:
 
 
 def _flush_compiler(errors: list[ErrorRecord], compiler: list[Line], source: Source) -> None:
-    """Compiler errors that no exception followed: each compile's first error, with its others as causes."""
+    """Compiler errors that no exception followed: the first, with the others as its causes."""
     found: list[Diagnostic] = [d for d in read_diagnostics(compiler) if d.is_error]
     if not found:
         return
