@@ -114,9 +114,17 @@ def test_a_line_that_cannot_be_in_its_function_is_not_believed(rules: RuleSet) -
     )
     assert one(error, rules, seen).state is State.CLASSIFIED
     assert one(error, rules).state is State.CLASSIFIED, "the decorator's frame alone shows it too"
+    assert not one(error, rules, seen).labels, "a line that is not believed is no label either"
     good = tile_error(user_frame(3, "<module>", "@T.prim_func"), user_frame(5, "main", ""), library_frame())
     location = one(good, rules, seen).location
     assert location and location.snippet == "for k in T.Pipelined(4):"
+
+
+@pytest.mark.parametrize("text", ["@T.prim_func", "@ T.prim_func(private=True)", "@script.macro  # inner"])
+def test_a_decorator_that_only_starts_a_build_is_not_blamed(rules: RuleSet, text: str) -> None:
+    assert one(tile_error(user_frame(3, "<module>", text), library_frame()), rules).location is None
+    called = user_frame(3, "<module>", "@tilelang.jit(out_idx=[9])")
+    assert one(tile_error(called, library_frame()), rules).state is State.LOCALIZED
 
 
 def test_a_rule_can_point_at_an_argument_of_the_decorator(tmp_path: Path) -> None:
@@ -127,6 +135,14 @@ def test_a_rule_can_point_at_an_argument_of_the_decorator(tmp_path: Path) -> Non
     assert finding.location and (finding.location.line, finding.location.column) == (3, 5)
     assert finding.location.snippet == "out_idx=[3]," and finding.state is State.LOCALIZED
     assert one(error, rules).location is None, "without the source nobody knows"
+
+
+def test_a_rule_can_point_at_the_assignment_of_a_captured_variable(tmp_path: Path) -> None:
+    source = "def main(A):\n    A_s = 1\n    if A:\n        A_s = 2\n    A[0] = A_s\n"
+    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "assigned"\nargument = "{name}"\nlook_at'))
+    finding = one(tile_error(user_frame(5), library_frame()), rules, Observability("0.1.15", lambda file: source))
+    assert finding.location and finding.location.line == 4
+    assert [(label.line, label.text) for label in finding.labels] == [(5, "the call that failed starts here")]
 
 
 def test_the_cause_of_an_error_is_placed_by_the_frames_of_the_outer_one(rules: RuleSet) -> None:

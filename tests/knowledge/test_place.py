@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.knowledge.place import Spot, find_argument, find_call, find_decorator, find_launch, spans
+from triage.knowledge.place import (
+    Spot,
+    find_argument,
+    find_call,
+    find_decorator,
+    find_inner_assignment,
+    find_launch,
+    find_only_argument,
+    find_return,
+    spans,
+)
 
 
 def place_of(source: str, argument: str) -> tuple[str, str] | None:
@@ -56,6 +66,7 @@ def test_an_argument_is_found_where_it_was_written(source: str, rest: str) -> No
         "cfg = {**cfg}\nk = f(**cfg)  # HERE",
         "k = k(1)\nk(2)  # HERE",
         "def broken(:  # HERE",
+        "class A:\n    @jit(out_idx=[1])\n    def f(self): ...\nclass B:\n    @jit(out_idx=[2])\n    def f(self): ...\nB().f()  # HERE",
         "def other():\n    k = compile(m, out_idx=[3])\nk(a)  # HERE",
     ],
 )
@@ -99,6 +110,40 @@ def test_decorator_launch_and_call() -> None:
     assert find_launch(SOURCE, 10) == find_launch(SOURCE, 14) == Spot(9, 14, "main")
     assert find_call(SOURCE, 11) == Spot(10, 13, "main")
     assert find_call(SOURCE, 12) is None and find_launch("x = 1", 1) is None
+
+
+def test_a_return_or_where_it_is_missing() -> None:
+    assert find_return(SOURCE, 14) == Spot(12, 5, "make") and find_return(SOURCE, 12) is None
+    missing = SOURCE.replace("    return main\n", "    # nothing\n")
+    assert find_return(missing, 14) == Spot(11, 5, "make")
+    assert find_return("def f(): ...\ndef f(): ...\nf()\n", 3) is None
+
+
+def test_an_assignment_in_a_block_that_ended() -> None:
+    source = textwrap.dedent(
+        """\
+        def main(A):
+            with T.Kernel(8) as bx:
+                x = A[0]
+                if bx > 2:
+                    x = A[1]
+                A[bx] = x
+                for x in T.serial(3):
+                    A[x] = x
+        """
+    )
+    assert find_inner_assignment(source, 6, "x") == Spot(5, 13, "main")
+    assert find_inner_assignment(source, 5, "x") is None and find_inner_assignment(source, 6, "y") is None
+    assert find_inner_assignment(source, 99, "x") is None and find_inner_assignment("x = 1", 1, "x") is None
+
+
+def test_an_argument_without_a_line_must_be_the_only_one() -> None:
+    source = "def main():\n    for k in T.Pipelined(4, num_stages=n):\n        pass\n"
+    assert find_only_argument(source, 1, "main", "num_stages") == Spot(2, 29, "main")
+    assert find_only_argument(source + "    T.Pipelined(2, num_stages=1)\n", 1, "main", "num_stages") is None
+    assert find_only_argument("@T.prim_func\n" + source, 1, "<module>", "num_stages") == Spot(3, 29, "main")
+    assert find_only_argument(source, 1, "other", "num_stages") is None
+    assert find_only_argument(source * 2, 1, "main", "num_stages") is None
 
 
 def test_a_function_spans_its_decorators_and_its_body() -> None:

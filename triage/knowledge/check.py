@@ -135,7 +135,7 @@ def _claim_problems(rule: Rule, names: Mapping[str, FactName]) -> Iterator[str]:
     """A claim may say what was captured, what the record has, and what the match itself spells; nothing else."""
     fields = {name for name in names if name.startswith(f"{rule.match.on}.")}
     allowed = {*_groups(rule), *fields, *(c.fact for c in rule.match.when)}
-    texts = {"says": rule.claim.says, "look_at": rule.claim.look_at}
+    texts = {"says": rule.claim.says, "look_at": rule.claim.look_at, "argument": rule.claim.argument or ""}
     texts |= {f"fix step {number}": step for number, step in enumerate(rule.fix.steps, 1)}
     for where, text in texts.items():
         for name in PLACEHOLDER.findall(text):

@@ -123,9 +123,10 @@ def fold(findings: Sequence[Finding]) -> list[Finding]:
 def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observability) -> Finding:
     """The finding of one match."""
     confidence = confidence_of(rule, record, trial, seen.tilelang)
-    location = locate(rule.claim.place, rule.claim.argument, record, seen.read_source)
-    sure = confidence in (Confidence.CONFIRMED, Confidence.LIKELY)
     values = {**record.fields, **trial.captures}
+    argument = fill(rule.claim.argument, values) if rule.claim.argument else None
+    location = locate(rule.claim.place, argument, record, seen.read_source)
+    sure = confidence in (Confidence.CONFIRMED, Confidence.LIKELY)
     return Finding(
         state=State.LOCALIZED if location and sure else State.CLASSIFIED,
         category=Category(rule.category),
@@ -135,7 +136,7 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
         cause=rule.name,
         stage=rule.stage,
         location=location,
-        labels=labels_of(record, location),
+        labels=labels_of(record, location, seen.read_source),
         quote=_quote(record),
         owner=Owner(rule.owner),
         confidence=confidence,
@@ -220,7 +221,7 @@ def fallback(record: Record, seen: Observability) -> Finding:
         summary=show(error.message) or "the error has no message",
         stage=stage,
         location=location,
-        labels=labels_of(record, location),
+        labels=labels_of(record, location, seen.read_source),
         quote=_quote(record),
         signature=signature("", stage, error),
         about=record.about,

@@ -198,8 +198,8 @@ class _Reader:
             self._wrong("match", "text", f"text is not a regular expression that re and regex both read: {error}")
         if not match.get("text") and not match.get("when"):
             self._wrong("match", "on", "a rule needs text or when")
-        if (claim.get("place") == "argument") != ("argument" in claim):
-            self._wrong("claim", "place", 'place = "argument" and argument = NAME belong together')
+        if (claim.get("place") in schema.NAMING_PLACES) != ("argument" in claim):
+            self._wrong("claim", "place", f"place = {' or '.join(schema.NAMING_PLACES)} and argument belong together")
         if match.get("raised_in") and match["on"] != "error":
             self._wrong("match", "raised_in", "only an error has a raising frame")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,6 +11,9 @@ from triage.knowledge.match import Record
 from triage.model import FoundBy, Frame, Label, Location
 
 ReadSource = Callable[[str], "str | None"]
+
+#: A decorator that runs the kernel's body; one that is called with arguments may itself be what is wrong.
+BUILDS = re.compile(r"\s*@\s*([\w.]+\s*(#.*)?$|[\w.]*\bprim_func\b)")
 
 
 def no_source(file: str) -> str | None:
@@ -43,23 +47,33 @@ def locate(wanted: str, argument: str | None, record: Record, read_source: ReadS
     if frame is None:
         return None
     source = read_source(frame.file)
-    if not credible(frame, record, source):
-        return None
     if wanted == "frame":
-        return _at_frame(frame, read_source)
-    spot = _spot(wanted, argument, frame, source) if source is not None else None
-    if spot is None or source is None:
+        return _at_frame(frame, read_source) if credible(frame, record, source) else None
+    if source is None:
+        return None
+    if credible(frame, record, source):
+        spot = _spot(wanted, argument or "", frame, source)
+    else:
+        spot = (
+            place.find_only_argument(source, frame.line, frame.function, argument or "")
+            if wanted == "argument"
+            else None
+        )
+    if spot is None:
         return None
     function = spot.function or frame.function
     return Location(frame.file, spot.line, spot.column, _line(source, spot.line), function, FoundBy.FRAME)
 
 
 def credible(frame: Frame, record: Record, source: str | None) -> bool:
-    """Whether the frame's line can be in its function.
+    """Whether the frame's line can be the one that went wrong.
 
     Tilelang builds a kernel by running a rewritten copy of its function, and some statements of the copy (the header of
-    a `for`) carry a line of the copy and not of the user's file.
+    a `for`) carry a line of the copy and not of the user's file: such a line lies outside the function. If the frame of
+    the copy is missing altogether, the deepest one is the decorator, which only started the build.
     """
+    if BUILDS.match(frame.text):
+        return False
     if source is not None:
         inside = place.spans(source, frame.function, frame.line)
         if inside is not None:
@@ -69,14 +83,18 @@ def credible(frame: Frame, record: Record, source: str | None) -> bool:
     return frame.function == "<module>" or all(f.line <= frame.line for f in decorated)
 
 
-def _spot(wanted: str, argument: str | None, frame: Frame, source: str) -> place.Spot | None:
+def _spot(wanted: str, argument: str, frame: Frame, source: str) -> place.Spot | None:
     match wanted:
         case "argument":
-            return place.find_argument(source, frame.line, argument or "")
+            return place.find_argument(source, frame.line, argument)
+        case "assigned":
+            return place.find_inner_assignment(source, frame.line, argument)
         case "decorator":
             return place.find_decorator(source, frame.line)
         case "launch":
             return place.find_launch(source, frame.line)
+        case "return":
+            return place.find_return(source, frame.line)
     return place.find_call(source, frame.line)
 
 
@@ -97,12 +115,13 @@ def _line(source: str, number: int) -> str | None:
     return lines[number - 1].strip() if 0 < number <= len(lines) else None
 
 
-def labels_of(record: Record, location: Location | None) -> tuple[Label, ...]:
+def labels_of(record: Record, location: Location | None, read_source: ReadSource) -> tuple[Label, ...]:
     """The record's own labels, the lines its text names, and the user's deepest frame, but for the location itself."""
     labels = list(record.labels)
     if record.error:
         labels += [Label(named.file, named.line, "the error text names this line") for named in record.error.named]
-    if frame := user_frame(record):
+    frame = user_frame(record)
+    if frame and credible(frame, record, read_source(frame.file)):
         labels.append(Label(frame.file, frame.line, "the call that failed starts here"))
     taken = {(location.file, location.line)} if location else set()
     kept = []

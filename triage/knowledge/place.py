@@ -65,10 +65,67 @@ def find_decorator(source: str, line: int) -> Spot | None:
     if tree is None:
         return None
     called = [f for call in _calls_at(tree, line) for f in _definitions(tree, call.func)]
-    for function in (*called, *_functions_at(tree, line)):
-        if function.decorator_list:
-            return _spot(function.decorator_list[0], tree, line)
-    return None
+    around = [f for f in _functions_at(tree, line) if f.decorator_list]
+    decorated = called if len(called) == 1 and called[0].decorator_list else around
+    return _spot(decorated[0].decorator_list[0], tree, line) if decorated else None
+
+
+def find_return(source: str, line: int) -> Spot | None:
+    """What the function called at `line` returns: its last `return`, else its last statement, after which one is missing.
+
+    None if no function, or more than one, has the name that is called there.
+    """
+    tree = parse_source(source)
+    called = [f for call in _calls_at(tree, line) for f in _definitions(tree, call.func)] if tree else []
+    if tree is None or len(called) != 1:
+        return None
+    returns = [node for node in _own_statements(called[0]) if isinstance(node, ast.Return)]
+    if returns:
+        last = max(returns, key=lambda node: node.lineno)
+        return Spot(last.lineno, last.col_offset + 1, called[0].name)
+    end = called[0].body[-1]
+    return Spot(end.end_lineno or end.lineno, end.col_offset + 1, called[0].name)
+
+
+def find_inner_assignment(source: str, line: int, name: str) -> Spot | None:
+    """The last assignment to `name` above `line` in a `for`, `while`, `if` or `with` that has ended there.
+
+    Looked for in the innermost function around `line`. None if there is none.
+    """
+    tree = parse_source(source)
+    function = next(_functions_at(tree, line), None) if tree else None
+    if function is None:
+        return None
+    ended = [
+        block
+        for block in _own_statements(function)
+        if isinstance(block, ast.For | ast.While | ast.If | ast.With) and (block.end_lineno or block.lineno) < line
+    ]
+    found = [
+        node
+        for block in ended
+        for node in ast.walk(block)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
+    ]
+    last = max(found, key=lambda node: (node.lineno, node.col_offset), default=None)
+    return Spot(last.lineno, last.col_offset + 1, function.name) if last else None
+
+
+def find_only_argument(source: str, line: int, function: str, argument: str) -> Spot | None:
+    """The keyword `argument` if it occurs exactly once in a function; for when its line is not known.
+
+    The function is the one whose decorator is at `line`, else the only one called `function`.
+    """
+    tree = parse_source(source)
+    if tree is None:
+        return None
+    functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+    decorated = [f for f in functions if any(d.lineno <= line <= (d.end_lineno or d.lineno) for d in f.decorator_list)]
+    chosen = decorated or [f for f in functions if f.name == function]
+    if len(chosen) != 1:
+        return None
+    keywords = [node for node in ast.walk(chosen[0]) if isinstance(node, ast.keyword) and node.arg == argument]
+    return Spot(keywords[0].lineno, keywords[0].col_offset + 1, chosen[0].name) if len(keywords) == 1 else None
 
 
 def find_launch(source: str, line: int) -> Spot | None:
@@ -77,7 +134,7 @@ def find_launch(source: str, line: int) -> Spot | None:
     if tree is None:
         return None
     called = [f for call in _calls_at(tree, line) for f in _definitions(tree, call.func)]
-    for function in (*_functions_at(tree, line), *called):
+    for function in (*_functions_at(tree, line), *(called if len(called) == 1 else ())):
         launches = [
             item.context_expr
             for node in ast.walk(function)
@@ -198,9 +255,9 @@ def _behind(called: ast.expr, argument: str, tree: ast.Module, line: int, hops: 
         return None
     if isinstance(called, ast.Call):
         return _in_call(called, argument, tree, line) or _behind(called.func, argument, tree, line, hops - 1)
-    for function in _definitions(tree, called):
-        if spot := _in_decorators(function, argument, tree):
-            return spot
+    found = [spot for f in _definitions(tree, called) if (spot := _in_decorators(f, argument, tree))]
+    if found:  # of two functions of one name nobody can tell here which was called
+        return found[0] if len(found) == 1 else None
     if isinstance(called, ast.Name):
         for node in _assignments(tree, called.id, line):
             if isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Call):

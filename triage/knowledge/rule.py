@@ -20,8 +20,10 @@ user's own line (never the user's own `raise`). `place` says which place of the 
 
     frame      the deepest user frame; default of `FRAME_STAGES`, in which Python runs the user's lines
     argument   the keyword `argument`, in the call of that frame, around it, or in the decorator of what is called
+    assigned   the last assignment to the variable `argument` in a block that ended above that frame's line
     launch     the `with T.Kernel(…)` of that frame's function
     decorator  the decorator of the function called there
+    return     the `return` of the function called there, or the end of its body if it has none
     call       the call at the deepest user frame
     named      the line which the error text itself names; default of `NAMED_STAGES`, where it comes from `#line`.
                A `--> file:line` of other stages often names a declaration nearby: say `named` only if it never does
@@ -38,7 +40,9 @@ from triage.conditions import Condition
 
 ON = ("error", "warning", "log", "op", "kernel", "hazard", "source", "metric", "mismatch")
 LEVELS = ("fault", "advice")
-PLACES = ("frame", "argument", "launch", "decorator", "call", "named", "none")
+PLACES = ("frame", "argument", "assigned", "launch", "decorator", "return", "call", "named", "none")
+#: Places that are about something named: `argument` says what, a name or the placeholder of a capture.
+NAMING_PLACES = ("argument", "assigned")
 #: Stages in which the deepest user frame is the line that went wrong: Python is executing the user's own statements.
 #: In the others it is only the call that started a compile, which must not be blamed.
 FRAME_STAGES = frozenset({"install", "import", "target", "dsl", "compile", "call"})
