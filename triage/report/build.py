@@ -34,6 +34,7 @@ from triage.report.contract import (
     Verdict,
     WalkStep,
 )
+from triage.report.excerpt import checked as checked_location
 from triage.report.excerpt import cut
 
 _STATE_ORDER = (State.LOCALIZED, State.CLASSIFIED, State.UNKNOWN, State.HEALTHY)
@@ -145,7 +146,7 @@ def _verdict(finding: Finding, basis: str, sources: Mapping[str, str]) -> Verdic
         "cause": finding.cause,
         "title": finding.title,
         "summary": finding.summary,
-        "location": cast("LocationEntry | None", to_json(finding.location)),
+        "location": cast("LocationEntry | None", to_json(checked_location(finding.location, sources))),
         "labels": to_json(finding.labels),
         "quote": to_json(finding.quote),
         "owner": finding.owner,

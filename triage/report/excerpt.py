@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from triage.model import Label, Location
 from triage.report.contract import Excerpt
@@ -27,6 +28,23 @@ def cut(location: Location | None, labels: Iterable[Label], sources: Mapping[str
         lines = sources.get(file, "").splitlines()
         excerpts += [_piece(file, run, lines) for run in _runs(n for n in numbers if 1 <= n <= len(lines))]
     return excerpts
+
+
+def checked(location: Location | None, sources: Mapping[str, str]) -> Location | None:
+    """The location without its column where no expression can begin there: in blank space, inside a word, past the end.
+
+    A kernel whose source was rewritten before it ran reports columns of the rewritten text.
+    """
+    if location is None or location.column is None or location.file not in sources:
+        return location
+    lines = sources[location.file].splitlines()
+    line = lines[location.line - 1] if 1 <= location.line <= len(lines) else ""
+    at = location.column - 1
+    before, here = line[max(at - 1, 0) : at], line[at : at + 1]
+    inside_word = (before + here).isidentifier() and before != "" and (before.isalnum() or before == "_")
+    if at < 0 or not here.strip() or inside_word or before == ".":
+        return replace(location, column=None)
+    return location
 
 
 def _piece(file: str, run: tuple[int, int], lines: list[str]) -> Excerpt:
