@@ -346,6 +346,13 @@ def test_python_warnings() -> None:
     assert (second.text, second.at, second.origin) == ("DeprecationWarning: old", None, "python")
 
 
+def test_compiler_log_warnings_end_before_what_the_script_prints() -> None:
+    text = "[22:30:12] : Warning: [ThreadSync] Hoisting sync out of a branch; the race remains\n  in loop i\nlatency: 3 ms\n[22:30:13] /project/src/x.cc:9: Warning: two\n"
+    first, second = read(text).warnings
+    assert first.text == "[ThreadSync] Hoisting sync out of a branch; the race remains\n  in loop i"
+    assert (second.text, second.quote and second.quote.line) == ("two", 4)
+
+
 def test_raw_line_numbers_survive_carriage_returns() -> None:
     text = "10%\r20%\r\n" + HEAD + frame(KERNEL, 3) + "ValueError: x\r\n"
     quote = only(text).quote
