@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from .optional_imports import is_placeholder
+
 #: DLPack device types, as the messages print them
 CPU_TYPE, CUDA_TYPE = 1, 2
 
@@ -154,9 +156,12 @@ def check_tvm_ffi(kernel: Signature, arguments: tuple[Any, ...]) -> Binding:
             _fail(f"{kernel.kernel}: allocator anchor has the wrong device type", device_type(anchor), CUDA_TYPE)
     binding = Binding()
     for index, value in given.items():
-        if kernel.parameters[index].buffer is None and isinstance(value, int):
-            binding.set(kernel.parameters[index].var, value)
-    buffers = [(p, given[i]) for i, p in enumerate(kernel.parameters) if i in given and p.buffer is not None]
+        _bind_scalar(kernel.parameters[index], value, binding)
+    buffers = [
+        (p, given[i])
+        for i, p in enumerate(kernel.parameters)
+        if i in given and p.buffer is not None and not is_placeholder(given[i])
+    ]
     for parameter, value in buffers:
         if value is None and parameter.used:
             _fail(f"{kernel.kernel}.{parameter.name} is expected to have non-NULL pointer")
@@ -186,6 +191,8 @@ def _fail(text: str, expected: int | None = None, got: int | None = None) -> Non
 
 
 def _check_kind(kernel: Signature, parameter: Parameter, value: Any) -> None:
+    if is_placeholder(value):
+        return
     if parameter.buffer is not None or parameter.dtype == "handle":
         if isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) < 8):
             _fail(f"kernel {kernel.kernel} input {parameter.name} expected pointer or tensor handle")
@@ -201,6 +208,12 @@ def _scalar_kind(dtype: str) -> tuple[str, tuple[type, ...]]:
     if dtype.startswith(("int", "uint")):
         return "integer", (int, bool)
     return "float", (float, int, bool)
+
+
+def _bind_scalar(parameter: Parameter, value: Any, binding: Binding) -> None:
+    """Scalars may stand in shapes if they are integers."""
+    if parameter.buffer is None and isinstance(value, int) and parameter.dtype.startswith(("int", "uint")):
+        binding.set(parameter.var, value)
 
 
 def _check_rank_and_bind(
@@ -269,8 +282,12 @@ def _problems(kernel: Signature, parameter: Parameter, tensor: torch.Tensor, bin
     for axis, dimension in enumerate(parameter.shape):
         wanted = binding.evaluate(dimension)
         if wanted is not None and wanted != shape[axis]:
-            yield violated(f"shape[{axis}]", shape[axis], wanted)
+            sides = (shape[axis], wanted) if isinstance(dimension, int) else (wanted, shape[axis])
+            yield violated(f"shape[{axis}]", *sides)
     yield from _stride_problems(parameter, tensor, binding, violated)
+    if not parameter.strides and not packed and not _is_compact(tensor):
+        text = "expected to be compact array, but got non-compact strides"
+        yield f"{kernel.kernel}.{parameter.name}.strides: {text}"
     if device_type(tensor) != CUDA_TYPE:
         text = f"{prefix} device_type mismatch, expected cuda"
         yield f"{text}; expected: {device_type(tensor)}, got: {CUDA_TYPE}" if parameter.used else text
@@ -282,17 +299,15 @@ def _stride_problems(parameter: Parameter, tensor: torch.Tensor, binding: Bindin
         wanted = binding.evaluate(parameter.strides[axis])
         if wanted not in (None, 0, strides[axis]) and shape[axis] != 1:
             yield violated(f"strides[{axis}]", strides[axis], wanted, isinstance(parameter.shape[axis], int))
-    if not parameter.strides and parameter.shape and parameter.bits >= 8:
-        expected = 1
-        for axis in reversed(range(len(shape))):
-            if shape[axis] != 1 and expected not in (0, strides[axis]):
-                yield f"{violated.__name__ and ''}{_compact(parameter)}"
-                return
-            expected *= shape[axis]
 
 
-def _compact(parameter: Parameter) -> str:
-    return f"{parameter.name}.strides: expected to be compact array, but got non-compact strides"
+def _is_compact(tensor: torch.Tensor) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if size != 1 and expected not in (0, stride):
+            return False
+        expected *= size
+    return True
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -309,7 +324,7 @@ def check_cython(kernel: Signature, arguments: tuple[Any, ...]) -> Binding:
         )
     given = dict(zip(kernel.inputs, arguments, strict=True))
     for value in given.values():
-        if value is not None and not isinstance(value, (torch.Tensor, int, float, bool)):
+        if value is not None and not isinstance(value, (torch.Tensor, int, float, bool)) and not is_placeholder(value):
             raise ValueError(f"Unsupported tensor type: {type(value)}")
     tensors = [(kernel.parameters[i], v) for i, v in given.items() if isinstance(v, torch.Tensor)]
     buffers = [(p, v) for p, v in tensors if p.buffer is not None]
@@ -351,8 +366,7 @@ def _bind_all(kernel: Signature, given: dict[int, Any]) -> Binding:
     for index, value in given.items():
         parameter = kernel.parameters[index]
         if parameter.buffer is None:
-            if isinstance(value, int):
-                binding.set(parameter.var, value)
+            _bind_scalar(parameter, value, binding)
             continue
         if isinstance(value, torch.Tensor):
             sizes = zip(parameter.shape, logical_shape(parameter, value), strict=False)

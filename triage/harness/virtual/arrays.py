@@ -16,11 +16,11 @@ def _kind() -> Any:
         """An array whose values are made up."""
 
         def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-            from . import scalars
+            from .numbers import VirtualFloat
 
             if return_scalar and array.ndim == 0:
                 value = array.item()
-                return scalars.VirtualFloat(value) if isinstance(value, float) else value
+                return VirtualFloat(value) if isinstance(value, float) else value
             return array.view(VirtualArray)
 
         def __bool__(self) -> bool:

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from . import arrays, session
+from . import arrays, optional_imports, session
+from .numbers import VirtualFloat, VirtualInt
 from .patching import replace_everywhere
 from .tensors import VirtualTensor, is_tainted
 
@@ -31,7 +32,11 @@ def holds_made_up(value: Any) -> bool:
         return any(holds_made_up(item) for item in value)
     if isinstance(value, dict):
         return any(holds_made_up(item) for item in value.values())
-    return arrays.is_made_up(value) or type(value).__name__ in ("VirtualFloat", "VirtualInt")
+    return (
+        arrays.is_made_up(value)
+        or optional_imports.is_placeholder(value)
+        or isinstance(value, (VirtualFloat, VirtualInt))
+    )
 
 
 def unless_made_up(function: Callable[..., Any], name: str, answer: Any) -> Callable[..., Any]:

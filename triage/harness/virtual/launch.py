@@ -17,6 +17,9 @@ from .tensors import MARK, META, Memory, VirtualTensor, without_values
 
 _launches = itertools.count(1)
 
+#: launches of one kernel that are recorded one by one; a loop may launch thousands
+RECORDED = 200
+
 
 def wrap_kernel(real: Any, func: Any, out_idx: Any, context: Any, kernel_id: str) -> Any:
     """The kernel object handed to the script.
@@ -50,9 +53,13 @@ def _outputs(out_idx: Any, count: int) -> list[int]:
 def _launcher(kernel: arguments.Signature, backend: str, context: Any, kernel_id: str) -> Callable[..., Any]:
     cython = backend == "cython"
     check = arguments.check_cython if cython else arguments.check_tvm_ffi
+    numbers = itertools.count(1)
 
     def launch(*args: Any, **options: Any) -> Any:
         _reject_keywords(options, cython)
+        if next(numbers) > RECORDED:
+            context.virtual(f"launches of {kernel.kernel} after the first {RECORDED}")
+            return run(args)
         launch_id = f"l{next(_launches)}"
         context.virtual("kernel launches")
         context.emit(
@@ -65,13 +72,17 @@ def _launcher(kernel: arguments.Signature, backend: str, context: Any, kernel_id
         )
         ok = False
         try:
-            binding = check(kernel, args)
-            results = [_allocate(kernel.parameters[i], binding) for i in kernel.outputs]
-            for argument in args:
-                _mark(argument)
+            result = run(args)
             ok = True
         finally:
             context.emit("launch.end", launch=launch_id, kernel=kernel_id, ok=ok, virtual=True)
+        return result
+
+    def run(args: tuple[Any, ...]) -> Any:
+        binding = check(kernel, args)
+        results = [_allocate(kernel.parameters[i], binding) for i in kernel.outputs]
+        for argument in args:
+            _mark(argument)
         return results[0] if len(results) == 1 else results
 
     return launch

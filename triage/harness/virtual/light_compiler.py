@@ -1,8 +1,9 @@
-"""PyTorch's shape functions without its compiler.
+"""PyTorch without the parts that it imports on first use and that nothing here needs.
 
 The Python implementations of the meta device ask `torch._dynamo.disable` for a wrapper on their first call, and that
 imports the compiler: four seconds for something that nothing here compiles. While a shape is computed, a module with
-this one function stands in its place, unless the script has imported the real one.
+this one function stands in its place. The first operator on a tensor subclass imports `torch.distributed.tensor` to
+see whether the tensor is a `DTensor`: most of a second. Neither is replaced where the script has imported the real one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -45,3 +46,20 @@ def standing_in() -> Iterator[None]:
             if not outer:
                 del sys.modules[NAME]
                 del torch._dynamo
+
+
+DISTRIBUTED = "torch.distributed.tensor"
+
+
+def answer_for_distributed(first: Callable[[], object]) -> None:
+    """Let PyTorch look for `DTensor` now, while `first` runs an operator, and find a class that no tensor is of."""
+    if DISTRIBUTED in sys.modules:
+        return
+    module = ModuleType(DISTRIBUTED)
+    module.DTensor = type("DTensor", (torch.Tensor,), {})  # type: ignore[attr-defined]
+    sys.modules[DISTRIBUTED] = module
+    try:
+        first()
+    finally:
+        if sys.modules.get(DISTRIBUTED) is module:
+            del sys.modules[DISTRIBUTED]

@@ -9,13 +9,15 @@ from typing import Any
 
 import torch
 
-from . import light_compiler
+from . import light_compiler, shapes
 from .tensors import CPU, DEVICE, MARK, META, Memory, VirtualTensor, host, is_cuda, values, without_values
 
 aten = torch.ops.aten
 
 #: where the product of the inputs' sizes is larger, the size of the result is looked at before it is computed
 PRODUCT_LIMIT = 1 << 24
+#: operators that overwrite their first argument, whatever the others are
+FILLING = {"copy", "zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential"}
 #: results grow past the inputs' sizes by what their other arguments say
 GROWING = {"repeat", "repeat_interleave", "constant_pad_nd", "one_hot", "cat", "stack", "im2col", "unfold"}
 #: the truth that the result of an operator speaks for
@@ -42,6 +44,7 @@ class Operator:
         self.has_device = "device" in names
         self.has_generator = "generator" in names
         base = self.name.rstrip("_")
+        self.in_place = len(self.writes) == 1 and (torch.Tag.pointwise in func.tags or base in FILLING)
         self.grows = base in GROWING
         self.sense = SENSES.get(base)
         self.keeps = base in KEEP_SENSE
@@ -69,7 +72,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tainted = any(t.tainted for t in virtual)
     written = operator.written(args, kwargs)
     place = _place(operator, virtual, kwargs)
-    if written and _skips(written, inputs):
+    if written and _skips(operator, written, inputs):
         _mark(written)
         return written[0] if len(written) == 1 else tuple(written)
     result = _run(func, operator, inputs, args, kwargs)
@@ -129,9 +132,17 @@ def _place(operator: Operator, virtual: list[VirtualTensor], kwargs: dict[str, A
     return DEVICE
 
 
-def _skips(written: list[torch.Tensor], inputs: list[torch.Tensor]) -> bool:
+def _skips(operator: Operator, written: list[torch.Tensor], inputs: list[torch.Tensor]) -> bool:
     """Whether values would be written that do not exist: shapes are known already, nothing is left to do."""
-    return any(_payload(t).is_meta for t in inputs) and not all(_payload(t).is_meta for t in written)
+    if all(_payload(t).is_meta for t in written):
+        return operator.in_place and all(_fits(t.shape, written[0].shape) for t in inputs)
+    return any(_payload(t).is_meta for t in inputs)
+
+
+def _fits(shape: torch.Size, target: torch.Size) -> bool:
+    """Whether a tensor can be broadcast to a shape."""
+    sizes = zip(reversed(shape), reversed(target), strict=False)
+    return len(shape) <= len(target) and all(size in (1, wanted) for size, wanted in sizes)
 
 
 def _mark(written: list[torch.Tensor]) -> None:
@@ -178,8 +189,13 @@ def _on_meta(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: dict[
         named["generator"] = None
     if operator.has_device and named.get("device") is not None:
         named["device"] = META
+    plain = tuple(_shape_only(a) for a in args)
+    if not operator.writes and not operator.view:
+        result = shapes.quick(func, plain, named)
+        if result is not NotImplemented:
+            return result
     with light_compiler.standing_in():
-        return func(*(_shape_only(a) for a in args), **named)
+        return func(*plain, **named)
 
 
 def _on_shapes(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from . import operators, session
-from .tensors import CPU, DEVICE, VirtualTensor, is_cuda, take_device
+from . import light_compiler, operators, session
+from .tensors import CPU, DEVICE, VirtualTensor, adopt, is_cuda, take_device
 
 _kept: list[Any] = []
 
@@ -23,6 +23,7 @@ NUMBERED = (
 
 def install() -> None:
     _kept.append(operators.register_factories())
+    light_compiler.answer_for_distributed(lambda: adopt(torch.ones(1)) + 1)
     torch.Tensor.to = _moving(torch.Tensor.to)  # type: ignore[method-assign, assignment]
     torch.Tensor.cuda = _to_cuda  # type: ignore[method-assign, assignment]
     torch.Tensor.pin_memory = _pin_memory  # type: ignore[method-assign, assignment]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import linecache
 import sys
 from types import FrameType
@@ -60,11 +61,10 @@ def _asking() -> FrameType | None:
 
 def _wanted(frame: FrameType) -> bool | None:
     """The truth that the condition around the current instruction needs to have for the script to go on."""
-    positions = list(frame.f_code.co_positions())
-    index = frame.f_lasti // 2
-    if index >= len(positions) or positions[index][0] is None:
+    position = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,))
+    if None in position:
         return None
-    line, end_line, column, end_column = positions[index]
+    line, end_line, column, end_column = position
     parents = _conditions(frame.f_code.co_filename, frame.f_code.co_firstlineno)
     for test, wanted in parents:
         if (test.lineno, test.col_offset) <= (line, column) and (end_line, end_column) <= (
