@@ -40,8 +40,7 @@ DETECTORS = (
     # foreign memory, or values nobody wrote
     bounds.elements,  # index-out-of-bounds, fragment-shape-too-small (works, and the declaration is wrong)
     bounds.regions,  # region-out-of-bounds
-    uninitialized.reads,  # uninitialized-read
-    uninitialized.partial,  # partly-uninitialized-read
+    uninitialized.reads,  # uninitialized-read, partly-uninitialized-read
     atomics.once_per_block,  # atomic-once-per-block
     barriers.divergent,  # divergent-barrier
     # works, and not as the author hoped

@@ -24,31 +24,38 @@ Use = tuple[Visit, Access]
 
 
 def reads(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
-    """A buffer that is read, or accumulated into, before anything gave it a value."""
+    """Of each buffer, the first read of elements that nothing gave a value."""
     for buffer, uses in _uses(program):
-        first = next((use for use in uses if _needs_value(*use) and _surely(*use)), None)
-        if first is None or _escapes(program, buffer):
-            continue
-        reader, access = first
-        writers = [visit for visit, a in uses if a.mode != "read" and visit is not reader]
-        if not writers or (not buffer.scope.startswith("shared") and _straight_line(reader, writers)):
-            yield _hazard("uninitialized-read", buffer, reader, access, writers=len(writers))
+        if not _escapes(program, buffer):
+            found = _before_any_write(buffer, uses) or _beyond_all_writes(buffer, uses)
+            yield from () if found is None else (found,)
 
 
-def partial(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
-    """A buffer of which more is read than all writes together cover.
+def _before_any_write(buffer: BufferInfo, uses: list[Use]) -> Hazard | None:
+    """A buffer that is read, or accumulated into, before anything wrote to it."""
+    first = next((use for use in uses if _needs_value(*use) and _surely(*use)), None)
+    if first is None:
+        return None
+    reader, access = first
+    writers = [visit for visit, a in uses if a.mode != "read" and visit is not reader]
+    if writers and (buffer.scope.startswith("shared") or not _straight_line(reader, writers)):
+        return None
+    return _hazard("uninitialized-read", buffer, reader, access, writers=len(writers))
+
+
+def _beyond_all_writes(buffer: BufferInfo, uses: list[Use]) -> Hazard | None:
+    """A read of more than all writes together cover.
 
     Only likely a fault: what is read beyond may be masked later, or meant to be ignored.
     """
-    for buffer, uses in _uses(program):
-        written = [access for _, access in uses if access.mode != "read"]
-        if not written or _escapes(program, buffer) or any(a.buffer != buffer.name for _, a in uses):
-            continue
-        for visit, access in uses:
-            needed = _needs_value(visit, access) and _surely(visit, access)
-            if needed and (beyond := _beyond(buffer, access, written)) is not None:
-                yield _hazard("partly-uninitialized-read", buffer, visit, access, writers=len(written), **beyond)
-                break
+    written = [access for _, access in uses if access.mode != "read"]
+    if any(access.buffer != buffer.name for _, access in uses):
+        return None  # a view counts its elements in another shape
+    for visit, access in uses:
+        needed = _needs_value(visit, access) and _surely(visit, access)
+        if needed and (beyond := _beyond(buffer, access, written)) is not None:
+            return _hazard("partly-uninitialized-read", buffer, visit, access, writers=len(written), **beyond)
+    return None
 
 
 def _uses(program: Program) -> Iterator[tuple[BufferInfo, list[Use]]]:
