@@ -159,7 +159,7 @@ def _inner_loop(unit: Unit, culprits: list[Unit]) -> bool:
 
 
 def _setting(evidence: Evidence, unit: Unit, culprits: list[Unit]) -> Choice:
-    what = CHANGED.get(unit.kind, "with another value of {text}").format(text=unit.text)
+    what = CHANGED[unit.kind].format(text=unit.text, key=unit.key, value=unit.value, threads=threads(unit))
     how = f"{what} the kernel lowers, every statement in place"
     others = [(c, "raised the error") for c in culprits if c.path != unit.path]
     if unit.kind == "dtype":
@@ -179,11 +179,19 @@ CHANGED = {
     "annotation": "without the {text}",
     "op-annotation": "without {text}",
     "loop-annotation": "without {text}",
-    "loop-kind": "as a serial loop, {text},",
-    "threads": "with another number of threads than {text}",
-    "symbol": "with a constant in the place of {text}",
-    "dtype": "with float32 in the place of {text}",
+    "loop-kind": "with a serial loop instead ({text})",
+    "threads": "with another number of threads than {threads}",
+    "symbol": "with a constant in the place of {value}",
+    "dtype": "with float32 in the place of {value}",
 }
+
+
+def threads(unit: Unit) -> str:
+    """A launch's threads as one would write them: 128, or (16, 16)."""
+    counts = list(unit.value) if isinstance(unit.value, (list, tuple)) else [unit.value]
+    while len(counts) > 1 and counts[-1] == 1:
+        counts.pop()
+    return str(counts[0]) if len(counts) == 1 else str(tuple(counts))
 
 
 def _by_declarations(

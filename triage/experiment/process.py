@@ -209,6 +209,25 @@ def run_command(
     return _read_exit(result, time.monotonic() - start)
 
 
+def start_service(
+    command: Sequence[str], log: Path, *, env: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a process that serves on the descriptors it inherits and ends itself when they close or triage dies.
+
+    Both its outputs go to the file `log`. Raises `OSError` if it cannot be started.
+    """
+    with open(log, "wb") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **(env or {})},
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+
+
 def _wait(
     keeper: subprocess.Popen[bytes], start: float, timeout: float | None, tick: Callable[[float], None] | None
 ) -> None:

@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import select
 import socket
 import subprocess
@@ -22,13 +21,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from triage.experiment import process
+from triage.experiment.process import HARNESS
 from triage.model import ErrorRecord, from_json
 
-HARNESS = Path(__file__).resolve().parent.parent / "harness"
 #: importing torch and tilelang on a cold disk takes this long at worst, in seconds
 START_LIMIT = 120.0
 #: one lowering; the slowest of 112 real kernels takes 8 s with everything
 RUN_LIMIT = 30.0
+#: resident memory of one worker, in bytes, with what it shares with the template (about half a gigabyte)
+MEMORY_LIMIT = 4 << 30
 #: how much longer than its limit the template may take to say that a worker ended
 GRACE = 5.0
 
@@ -118,21 +120,15 @@ class Template:
         }
         path = self.directory / "template.json"
         path.write_text(json.dumps(spec), encoding="utf-8")
-        with open(self.directory / "template.log", "wb") as log:
-            try:
-                self._process = subprocess.Popen(
-                    [self.python, str(HARNESS / "serve.py"), str(path)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env={**os.environ, **self.env},
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise TemplateError(f"{self.python} cannot be started: {error}") from None
-            finally:
-                theirs.close()
+        command = [self.python, str(HARNESS / "serve.py"), str(path)]
+        try:
+            log = self.directory / "template.log"
+            self._process = process.start_service(command, log, env=self.env, pass_fds=[theirs.fileno()])
+        except OSError as error:
+            ours.close()
+            raise TemplateError(f"{self.python} cannot be started: {error}") from None
+        finally:
+            theirs.close()
         self._socket = ours
         try:
             self.ready = self._receive("ready", time.monotonic() + START_LIMIT)
@@ -184,7 +180,7 @@ class Template:
             "pass_configs": dict(program.pass_configs),
             "backend": program.backend,
             "changes": [change.as_json() for change in changes],
-            "limits": {"seconds": seconds},
+            "limits": {"seconds": seconds, "memory": MEMORY_LIMIT},
             "dir": str(directory),
         }
         try:

@@ -85,6 +85,7 @@ class Template:
     def serve(self) -> None:
         """Until `quit` or the other end closes. No worker outlives this."""
         start = time.monotonic()
+        die_with_parent()  # the socket closes as well, but nobody reads it before the imports are done
         try:
             version = self.prepare()
         except Exception as error:  # noqa: BLE001 - tilelang may fail to import in any way; the parent reports it

@@ -386,7 +386,7 @@ def changed_notes(notes: dict[Any, Any], edits: list[tuple[str, list[str], Any]]
             raise BadChange(f"no annotation {key}")
         if len(detail) > 1:
             entries.setdefault(key, set()).add(int(detail[1]))
-        elif value is None:
+        elif value is None or (key == "num_stages" and value == 0):  # the DSL writes no annotation for 0 stages
             del notes[key]
         else:
             notes[key] = tirx.IntImm("int32", value) if isinstance(value, int) else value
