@@ -39,6 +39,7 @@ def test_the_chain_is_nearest_first(recorded):
     )
     assert (record.type, record.message) == ("RuntimeError", "outer")
     assert [(cause.type, cause.message) for cause in record.causes] == [("ValueError", "inner"), ("KeyError", "'a'")]
+    assert [cause.relation for cause in record.causes] == ["context", "cause"]
     assert [user_lines(cause) for cause in record.causes] == [[6], [4]]
 
 
@@ -54,7 +55,7 @@ def test_a_cycle_of_causes_ends(recorded):
 
 def test_members_of_a_group_are_causes(recorded):
     record = recorded("raise ExceptionGroup('both', [KeyError('k'), TypeError('t')])\n")
-    assert [cause.type for cause in record.causes] == ["KeyError", "TypeError"]
+    assert [(cause.type, cause.relation) for cause in record.causes] == [("KeyError", "group"), ("TypeError", "group")]
 
 
 def test_a_failing_str_is_told(recorded):

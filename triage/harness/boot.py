@@ -196,7 +196,8 @@ class Script:
 
     def _look_around(self, module: types.ModuleType) -> None:
         if self.context.capture is not None:
-            self.context.capture.look_around(module.__dict__)
+            with self.context.guarded("look at what the script defined"):
+                self.context.capture.look_around(module.__dict__)
 
     def _exited(self, error: SystemExit) -> None:
         code = error.code

@@ -39,9 +39,16 @@ def install(tilelang: types.ModuleType, context: Any) -> None:
     ):
         original = getattr(engine, name)
         replace_everywhere(original, functools.wraps(original)(capture.phase(original, phase)))
+    for name in ("lower_to_host_device_ir", "lower_with_context"):
+        original = getattr(engine, name)
+        replace_everywhere(original, functools.wraps(original)(capture.session(original)))
     nvcc = sys.modules.get("tilelang.contrib.nvcc")
     if nvcc is not None:
         nvcc.compile_cuda = functools.wraps(nvcc.compile_cuda)(capture.device(nvcc.compile_cuda))
+    libraries = sys.modules.get("tilelang.jit.adapter.libgen")
+    if libraries is not None:
+        generator = libraries.LibraryGenerator
+        generator.compile_lib = functools.wraps(generator.compile_lib)(capture.library(generator.compile_lib))
     builder = sys.modules["tilelang.language.eager.builder"].Builder
     builder.prim_func = functools.wraps(builder.prim_func)(capture.building(builder.prim_func))
     spans.name_user_lines(builder, context)
@@ -111,13 +118,23 @@ class Capture:
 
         return cached
 
-    def phase(self, original: Callable[..., Any], phase: str) -> Callable[..., Any]:
-        def run(subject: Any, backend: Any, *args: Any, **options: Any) -> Any:
+    def session(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Around a compile that did not come through `cached` (`tilelang.lower`, `lower_to_host_device_ir`)."""
+
+        def compile(subject: Any, backend: Any, *args: Any, **options: Any) -> Any:
             if self.current is not None:
-                return self._timed(phase, lambda: original(subject, backend, *args, **options))
+                return original(subject, backend, *args, **options)
             kernel = self.announce(_prim_func(subject), None, None, {"target": getattr(backend, "target", None)})
             with self._compiling(kernel):
-                return self._timed(phase, lambda: original(subject, backend, *args, **options))
+                return original(subject, backend, *args, **options)
+
+        return compile
+
+    def phase(self, original: Callable[..., Any], phase: str) -> Callable[..., Any]:
+        def run(*args: Any, **options: Any) -> Any:
+            if self.current is None:
+                return original(*args, **options)
+            return self._timed(phase, lambda: original(*args, **options))
 
         return run
 
@@ -144,6 +161,16 @@ class Capture:
             return self._timed("device", lambda: original(code, *args, **options))
 
         return compile_cuda
+
+    def library(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Around the C++ compiler that builds a kernel as a shared library (backend cython)."""
+
+        def compile_lib(generator: Any, *args: Any, **options: Any) -> Any:
+            if self.current is None:
+                return original(generator, *args, **options)
+            return self._timed("device", lambda: original(generator, *args, **options))
+
+        return compile_lib
 
     def launch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Around the calls of kernels; only the first of each are told, a benchmark makes thousands."""

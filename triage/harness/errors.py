@@ -19,7 +19,7 @@ BUILDER = "__tb"
 
 def record(error: BaseException, context: Any, phase: str | None, kernel: str | None, handled: bool) -> dict[str, Any]:
     """The error and what is behind it; `causes` are nearest first and have no causes of their own."""
-    first, *behind = [_one(e, context) for e in chain(error)]
+    first, *behind = [_one(one, relation, context) for one, relation in chain(error)]
     phase = phase or phase_of(error, first["frames"])
     kind = "compiler" if phase == "device" else "exception"
     return first | {"kind": kind, "phase": phase, "kernel": kernel, "handled": handled, "causes": behind}
@@ -42,27 +42,31 @@ def phase_of(error: BaseException, frames: list[dict[str, Any]]) -> str | None:
     return None
 
 
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, then its causes: `__cause__`, else `__context__`, and the members of a group."""
-    queue, seen = [error], set()
+def chain(error: BaseException) -> Iterator[tuple[BaseException, str | None]]:
+    """The exception, then what is behind it and how: cause (`raise … from`), context, or group (a member of one)."""
+    queue: list[tuple[BaseException, str | None]] = [(error, None)]
+    seen: set[int] = set()
     while queue and len(seen) < MAX_CAUSES:
-        one = queue.pop(0)
+        one, relation = queue.pop(0)
         if id(one) in seen:
             continue
         seen.add(id(one))
-        yield one
-        behind = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-        queue += [behind] if behind is not None else []
-        queue += [e for e in getattr(one, "exceptions", ()) if isinstance(e, BaseException)]
+        yield one, relation
+        if one.__cause__ is not None:
+            queue.append((one.__cause__, "cause"))
+        elif one.__context__ is not None and not one.__suppress_context__:
+            queue.append((one.__context__, "context"))
+        queue += [(e, "group") for e in getattr(one, "exceptions", ()) if isinstance(e, BaseException)]
 
 
-def _one(error: BaseException, context: Any) -> dict[str, Any]:
+def _one(error: BaseException, relation: str | None, context: Any) -> dict[str, Any]:
     return {
         "kind": "exception",
         "type": type_name(type(error)),
         "message": _message(error),
         "frames": frames(error.__traceback__, context),
         "origin": "event",
+        "relation": relation,
         "named": _named(error),
     }
 
@@ -139,16 +143,18 @@ def is_harness(file: str) -> bool:
 
 def hide_harness(error: BaseException) -> None:
     """Take the frames of the harness out of the tracebacks of `error` and of what is behind it, for printing."""
-    for one in chain(error):
+    for one, _ in chain(error):
         kept = []
         trace = one.__traceback__
         while trace is not None:
             if not is_harness(trace.tb_frame.f_code.co_filename):
                 kept.append(trace)
             trace = trace.tb_next
-        for trace, following in zip(kept, [*kept[1:], None], strict=True):
+        following = None
+        for trace in reversed(kept):
             trace.tb_next = following
-        one.__traceback__ = kept[0] if kept else None
+            following = trace
+        one.__traceback__ = following
 
 
 def _frame(entry: Entry, statement: int | None, context: Any) -> dict[str, Any]:

@@ -186,10 +186,12 @@ class Context:
         """
         from . import errors
 
-        earlier = [r for r in (getattr(e, MARK, None) for e in errors.chain(error)) if r is not None]
+        earlier = [r for r in (getattr(e, MARK, None) for e, _ in errors.chain(error)) if r is not None]
         own = getattr(error, MARK, None)
         if own is not None and (handled or not own["handled"]):
             return
+        if isinstance(error, SystemExit):
+            earlier = []  # the script chose to end; what led it there stays an error of its own
         if earlier:
             phase, kernel = phase or earlier[0]["phase"], kernel or earlier[0]["kernel"]
         record = errors.record(error, self, phase, kernel, handled)

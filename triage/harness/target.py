@@ -154,10 +154,11 @@ def resolve(wanted: Any, context: Any) -> Any:
             return wanted  # inside `with Target(...)`, which tilelang takes before it asks the GPU
         return context.target
     forced = context.spec.get("arch_source") in ARGUMENT
-    return {**(plain(wanted) or {}), **context.target} if forced and is_cuda(wanted) else wanted
+    return {**plain(wanted), **context.target} if forced and is_cuda(wanted) else wanted
 
 
 def is_cuda(wanted: Any) -> bool:
+    """Whether a target with attributes (a dict, its JSON, a `Target`) is CUDA's own code generator."""
     config = plain(wanted)
     return isinstance(config, dict) and config.get("kind") == "cuda" and "cutedsl" not in config.get("keys", ())
 
@@ -171,7 +172,7 @@ def plain(wanted: Any) -> Any:
     config = as_config(wanted)
     if config is not None:
         return {str(k): _plain(v) for k, v in config.items() if k not in ("tag", "host") and v is not None}
-    return {"kind": "cuda"} if wanted == "cuda" else str(wanted)
+    return str(wanted)
 
 
 def _plain(value: Any) -> Any:
