@@ -35,6 +35,8 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
+    """Something wrong or worth knowing. `do` is what to do about it, alternatives on lines of their own."""
+
     name: str
     title: str
     why: str = ""
@@ -147,7 +149,7 @@ def _imports(machine: Machine) -> Iterator[Problem]:
         yield Problem("probe-stopped", "The machine could not be looked at to the end", machine.stopped or "")
         return
     if machine.torch.status == ImportStatus.MISSING:
-        yield Problem("no-torch", "torch is not installed", machine.python, f"{INSTALL_CPU_TORCH} (or {_gpu_line()})")
+        yield Problem("no-torch", "torch is not installed", machine.python, f"{INSTALL_CPU_TORCH}\n{_gpu_line()}")
     elif machine.torch.status != ImportStatus.OK:
         yield _broken("torch", machine.torch, f"pip install --force-reinstall torch=={TORCH}")
     if machine.tilelang.status == ImportStatus.MISSING:

@@ -94,7 +94,11 @@ def test_nothing_is_installed(bench: Bench) -> None:
     found = problems(machine)
     assert "--index-url https://download.pytorch.org/whl/cpu" in found["no-torch"].do
     assert found["no-tilelang"].do == "pip install tilelang"
-    assert set(diagnose(machine, REFERENCE, CHECKED).tools.values()) == {"missing"}
+    diagnosed = diagnose(machine, REFERENCE, CHECKED)
+    assert set(diagnosed.tools.values()) == {"missing"}
+    page = machine_page.render(diagnosed, REFERENCE)
+    assert "TOOLS OF THIS TILELANG" not in page
+    assert page.count("→ pip install torch==2.13.0") == 3  # CPU and CUDA as a problem, CPU as an ability
 
 
 def test_an_import_that_raises(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from triage.diagnosis import Diagnosis, Reference, Weight
 from triage.model import to_json
-from triage.probe import capabilities
+from triage.probe import ImportStatus, capabilities
 from triage.report.text import defuse, one_line
 
 SCHEMA = "triage.doctor/1"
@@ -31,7 +31,8 @@ def render(diagnosis: Diagnosis, reference: Reference, required: Iterable[str] =
     lines += _section("THIS MACHINE CAN", _abilities(diagnosis))
     if not diagnosis.machine.failure:
         lines += _section("VERSIONS", _versions(diagnosis))
-        lines += _section(_tools_heading(diagnosis), _tools(diagnosis, reference))
+        if diagnosis.machine.tilelang.status != ImportStatus.MISSING:
+            lines += _section(_tools_heading(diagnosis), _tools(diagnosis, reference))
     return defuse("\n".join(lines).strip("\n") + "\n")
 
 
@@ -73,9 +74,10 @@ def _wrap(text: str, first: str, rest: str) -> list[str]:
     ) or [first.rstrip()]
 
 
-def _command(indent: str, text: str) -> str:
-    """What to do, on one line however long: a command that was broken apart cannot be copied."""
-    return f"{indent}→ {one_line(text)}"
+def _commands(text: str) -> Iterator[str]:
+    """What to do, a line each however long: a command that was broken apart cannot be copied."""
+    for line in text.split("\n"):
+        yield f"  → {one_line(line)}"
 
 
 def _problems(diagnosis: Diagnosis, weight: Weight) -> Iterator[str]:
@@ -87,7 +89,7 @@ def _problems(diagnosis: Diagnosis, weight: Weight) -> Iterator[str]:
         if problem.why:
             yield from _wrap(problem.why, "  ", "  ")
         if problem.do:
-            yield _command("  ", problem.do)
+            yield from _commands(problem.do)
         if problem.source:
             yield f"  {one_line(problem.source)}"
 
@@ -99,7 +101,7 @@ def _abilities(diagnosis: Diagnosis) -> Iterator[str]:
             ": ".join(filter(None, (ability.what, ability.why))), f"{mark} {ability.name:<{_NAME - 2}}", " " * _NAME
         )
         if ability.do:
-            yield _command("  ", ability.do)
+            yield from _commands(ability.do)
 
 
 def _versions(diagnosis: Diagnosis) -> Iterator[str]:
