@@ -208,6 +208,14 @@ def test_colors_change_nothing_but_colors() -> None:
     assert plain == [line.rstrip() for line in render(sample(GEMM, LAYOUT, LEFTOVER)).splitlines()]
 
 
+def test_the_style_of_a_margin_does_not_spill_into_the_text_beside_it() -> None:
+    lines = render(sample(GEMM), color=True).splitlines()
+    code = next(line for line in lines if "T.copy(A[by" in line)
+    assert code.split("│ ")[1].startswith("\x1b[0m")
+    sure = next(line for line in lines if "HOW SURE" in line)
+    assert "\x1b[1mHOW SURE    \x1b[0mconfirmed" in sure
+
+
 def test_an_ascii_stream_gets_ascii() -> None:
     stream = Stream(False, "ascii")
     terminal.show(sample(GEMM), stream, {})

@@ -63,7 +63,7 @@ class Page:
         label = Text(heading.ljust(MARGIN), style="bold")
         for entry in shown:
             for line in self.wrap(entry, self.body_width):
-                self.line(label + line)
+                self.line(Text.assemble(label, line))
                 label = Text(" " * MARGIN)
 
     def wrap(self, text: Text, width: int) -> list[Text]:
@@ -77,7 +77,8 @@ class Page:
                 tail = part[len(first.plain) :]
                 tail = tail[len(tail.plain) - len(tail.plain.lstrip()) :]
                 lines += [
-                    Text(" " * indent) + line for line in tail.wrap(self._console, width - indent, overflow="fold")
+                    Text.assemble(" " * indent, line)
+                    for line in tail.wrap(self._console, width - indent, overflow="fold")
                 ]
         for line in lines:
             line.rstrip()

@@ -77,7 +77,8 @@ def _headline(page: Page, verdict: Verdict, subject: str) -> None:
     name = f"{one_line(verdict['rule'])}  " if verdict["rule"] else ""
     head = Text(f"{_MARK[state]} {name}{one_line(verdict['title'])}", style=style)
     if kind and cell_len(head.plain) + cell_len(kind) + 2 <= page.width:
-        page.line(head + Text(" " * (page.width - cell_len(head.plain) - cell_len(kind)) + kind, style="dim"))
+        gap = " " * (page.width - cell_len(head.plain) - cell_len(kind))
+        page.line(Text.assemble(head, gap, (kind, "dim")))
     else:
         for line in page.wrap(head, page.width):
             page.line(line)
@@ -85,7 +86,7 @@ def _headline(page: Page, verdict: Verdict, subject: str) -> None:
             page.line(Text(f"  {kind}", style="dim"))
     if verdict["summary"]:
         for line in page.wrap(Text(visible(verdict["summary"])), page.width - 2):
-            page.line(Text("  ") + line)
+            page.line(Text.assemble("  ", line))
 
 
 def _where(page: Page, verdict: Verdict) -> None:
@@ -101,7 +102,7 @@ def _where(page: Page, verdict: Verdict) -> None:
 def _source_line(drawn: Drawn) -> Text:
     style = {"fault": "bold", "caret": "bold red", "label": "cyan"}.get(drawn.kind, "")
     gutter_style = "bold red" if drawn.kind == "fault" else "dim"
-    return Text(drawn.gutter, style=gutter_style) + Text(drawn.text, style=style)
+    return Text.assemble((drawn.gutter, gutter_style), (drawn.text, style))
 
 
 def _place(page: Page, location: LocationEntry) -> Text:
