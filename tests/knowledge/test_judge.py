@@ -160,6 +160,14 @@ def test_a_context_that_was_only_being_handled_is_at_most_likely(rules: RuleSet)
     assert one(outer, rules).confidence is Confidence.LIKELY
 
 
+def test_an_endless_chain_of_causes_is_judged(rules: RuleSet) -> None:
+    error = tile_error(user_frame(), library_frame())
+    for _ in range(5000):
+        error = ErrorRecord("exception", "ValueError", "outer", causes=(error,))
+    found = judge(records_of_error(error), {}, rules, SEEN)
+    assert [finding.rule for finding in found] == ["TLG901"]
+
+
 def test_two_errors_are_two_findings_and_one_chain_is_one(rules: RuleSet) -> None:
     first = tile_error(user_frame(1), message="something")
     second = replace(tile_error(user_frame(2), message="else"), causes=(tile_error(message="behind it"),))

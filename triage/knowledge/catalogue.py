@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from triage.knowledge.files import CATEGORY_LETTERS
+from triage.knowledge.files import CATEGORY_LETTERS, PLACEHOLDER
 from triage.knowledge.rule import Rule, RuleSet
 
 HEAD = """# The rules
@@ -62,7 +62,7 @@ def _advice(rule: Rule) -> str:
 
 def _cell(text: str) -> str:
     """Text in a cell of a Markdown table; `{k_a}` stands for a value and is shown as *k_a*."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("{", "*").replace("}", "*").replace("\n", " ")
+    return PLACEHOLDER.sub(r"*\1*", text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " "))
 
 
 if __name__ == "__main__":

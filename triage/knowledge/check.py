@@ -10,7 +10,7 @@ from pathlib import Path
 from triage import conditions
 from triage.knowledge import pattern
 from triage.knowledge.facts import FactName, load_fact_names
-from triage.knowledge.files import CATEGORY_LETTERS, rules_root
+from triage.knowledge.files import CATEGORY_LETTERS, PLACEHOLDER, rules_root
 from triage.knowledge.fits import words_present
 from triage.knowledge.fixtures import (
     Fixture,
@@ -21,7 +21,6 @@ from triage.knowledge.fixtures import (
     mark_problems,
     read_fixture,
 )
-from triage.knowledge.judge import PLACEHOLDER
 from triage.knowledge.load import read_all
 from triage.knowledge.match import compiled, try_rule
 from triage.knowledge.rule import Problem, Rule

@@ -6,12 +6,15 @@ answer even if another rule file is broken. `fits` answers the other question, w
 
 from __future__ import annotations
 
+import textwrap
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from triage.knowledge.files import file_of, rules_root
+from triage.knowledge.files import PLACEHOLDER, file_of, rules_root
+
+WIDTH = 96
 
 
 class UnknownCodeError(LookupError):
@@ -37,15 +40,15 @@ def page(data: Mapping[str, Any]) -> str:
     if data.get("level") == "advice":
         facts += ", advice only"
     parts = [f"{head}\n{facts}"]
-    parts.append(_section("What", f"{_shown(data['claim']['says'])}."))
+    parts.append(_section("What", _wrapped(_sentence(data["claim"]["says"]))))
     if look_at := data["claim"].get("look_at"):
-        parts.append(_section("Look at", f"{look_at}."))
-    parts.append(_section("Why", data["why"]["text"].strip()))
+        parts.append(_section("Look at", _wrapped(_sentence(look_at))))
+    parts.append(_section("Why", _wrapped(data["why"]["text"])))
     example = data.get("example", {})
     for key, title in (("wrong", "Wrong"), ("right", "Right")):
         if key in example:
             parts.append(f"{title}\n{_indented(example[key].strip(chr(10)))}")
-    parts.append(_section("What to change", _list(data["fix"]["steps"])))
+    parts.append(_section("What to change", _list([_shown(step) for step in data["fix"]["steps"]])))
     if steps := data.get("check", {}).get("steps"):
         parts.append(_section("How to check", _list(steps)))
     if issues := data.get("known_issues"):
@@ -57,9 +60,13 @@ def page(data: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _shown(says: str) -> str:
-    """The sentence as a reader meets it before there are values: `{k_a}` becomes <k_a>."""
-    return says.replace("{", "<").replace("}", ">").rstrip(".")
+def _shown(text: str) -> str:
+    """A text as a reader meets it before there are values: `{k_a}` becomes <k_a>."""
+    return PLACEHOLDER.sub(r"<\1>", text)
+
+
+def _sentence(text: str) -> str:
+    return f"{_shown(text).rstrip('.')}."
 
 
 def _section(title: str, body: str) -> str:
@@ -70,8 +77,14 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
 
 
+def _wrapped(text: str) -> str:
+    """Paragraphs filled to `WIDTH`; one with an indented line is a picture or code and stays as it is."""
+    paragraphs = text.strip("\n").split("\n\n")
+    return "\n\n".join(p if "\n " in p or p.startswith(" ") else textwrap.fill(p, WIDTH) for p in paragraphs)
+
+
 def _list(items: list[str]) -> str:
-    return "\n".join(f"- {item}" for item in items)
+    return "\n".join(textwrap.fill(f"- {item}", WIDTH, subsequent_indent="  ") for item in items)
 
 
 def _issue(issue: Mapping[str, Any]) -> str:

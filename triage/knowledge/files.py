@@ -13,6 +13,8 @@ CATEGORY_LETTERS = {
     "environment": "E",
 }
 CODE = re.compile(r"TL([GCPIE])\d{3}")
+#: A capture or a field in the texts of a rule: `{k_a}`, `{hazard.limit}`. Other braces are plain text.
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.]*)\}")
 
 
 def rules_root() -> Path:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from triage.conditions import show
+from triage.knowledge.files import PLACEHOLDER
 from triage.knowledge.locate import ReadSource, labels_of, locate, no_source, user_frame
 from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
 from triage.knowledge.pattern import specificity
@@ -57,7 +58,6 @@ CATEGORY_OF_STAGE = {
         Category.GENERATION,
     ),
 }
-PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.]*)\}")
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ def judge(
     """
     seen = observability or Observability()
     findings: list[Finding] = []
-    explained: set[tuple[str, ErrorRecord | None]] = set()
-    unexplained: dict[tuple[str, ErrorRecord | None], Record] = {}
+    explained: set[tuple[str, int]] = set()
+    unexplained: dict[tuple[str, int], Record] = {}
     for record in records:
-        chain = (record.about, record.outer or record.error)
+        chain = (record.about, id(record.outer or record.error))  # hashing a chain would recurse as deep as it is long
         found = []
         for rule in rules.on(record.on):
             trial = try_rule(rule, record, facts)

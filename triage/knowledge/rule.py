@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from triage.conditions import Condition
@@ -130,11 +131,20 @@ class RuleSet:
     def __len__(self) -> int:
         return len(self.rules)
 
+    @cached_property
+    def _by_code(self) -> dict[str, Rule]:
+        return {rule.code: rule for rule in self.rules}
+
+    @cached_property
+    def _by_kind(self) -> dict[str, tuple[Rule, ...]]:
+        return {kind: tuple(rule for rule in self.rules if rule.match.on == kind) for kind in ON}
+
     def get(self, code: str) -> Rule | None:
-        return next((rule for rule in self.rules if rule.code == code), None)
+        return self._by_code.get(code)
 
     def on(self, kind: str) -> tuple[Rule, ...]:
-        return tuple(rule for rule in self.rules if rule.match.on == kind)
+        """The rules that read this kind of record; none for a kind that no rule can read."""
+        return self._by_kind.get(kind, ())
 
 
 @dataclass(frozen=True)
