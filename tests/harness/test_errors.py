@@ -134,6 +134,23 @@ def test_a_dsl_frame_names_the_statement(recorded, change, lines):
 
 
 @pytest.mark.tilelang
+@pytest.mark.parametrize("deep", [False, True])
+def test_columns_of_a_kernel_are_those_of_the_file(recorded, deep):
+    kernel = """
+@T.prim_func
+def main(A: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=64) as bx:
+        s = T.no_such_name((64,), "float32")
+"""
+    if deep:  # the builder takes the indentation of an inner function away
+        kernel = "def make():" + kernel.replace("\n", "\n        ") + "\nmake()\n"
+    record = recorded("import tilelang.language as T\n" + kernel)
+    frame = record.frames[-1]
+    source = "        s = T.no_such_name((64,)" if not deep else "                s = T.no_such_name((64,)"
+    assert source[frame.column - 1 : frame.end_column - 1] == "T.no_such_name"
+
+
+@pytest.mark.tilelang
 def test_the_kernel_without_a_fault_builds(script):
     assert script(KERNEL.format(**GOOD))["main"] is not None
 

@@ -234,13 +234,17 @@ def _statement_ends(file: str) -> dict[int, int]:
 
 def _columns(entry: Entry, file: str, line: int) -> tuple[int | None, int | None]:
     """The 1-based columns of the failing expression, the end exclusive, if it lies on one line."""
-    positions = getattr(entry.frame.f_code, "co_positions", None)
+    code = entry.frame.f_code
+    positions = getattr(code, "co_positions", None)
     if positions is None or entry.instruction < 0:
         return None, None
+    # the builder compiles a kernel from its source without the indentation that its first line has in the file
+    header = linecache.getline(file, code.co_firstlineno)
+    moved = len(header) - len(header.lstrip()) if BUILDER in code.co_freevars else 0
     for number, (first, last, start, end) in enumerate(positions()):
         if number == entry.instruction // 2:
             if first != line or last != line or start is None or end is None:
                 return None, None
-            text = linecache.getline(file, line).encode()
-            return tuple(len(text[:n].decode(errors="replace")) + 1 for n in (start, end))  # type: ignore[return-value]
+            text = linecache.getline(file, line)[moved:].encode()
+            return tuple(moved + len(text[:n].decode(errors="replace")) + 1 for n in (start, end))  # type: ignore[return-value]
     return None, None
