@@ -100,7 +100,7 @@ def ask(case: Case, folder: Path) -> Answer:
         text=True,
         timeout=600,
     )
-    assert "Traceback" not in done.stderr, done.stderr
+    assert report.is_file() and "Traceback" not in done.stderr, f"{case.name}: {done.returncode}\n{done.stderr}"
     verdict = json.loads(report.read_text(encoding="utf-8"))["verdict"]
     at = verdict["location"]
     place = (os.path.basename(at["file"]), at["line"]) if at else None
