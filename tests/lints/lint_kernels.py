@@ -46,7 +46,8 @@ def whole(of: BufferInfo, mode: str) -> Access:
 
 def op(name: str, *accesses: Access, line: int = 10, **params: Any) -> Statement:
     text = f"T.{name}({', '.join(a.buffer for a in accesses)})"
-    return Statement(str(next(_ids)), "op", Place(FILE, line), text, op=TileOp(name, params=params), accesses=accesses)
+    call = TileOp(name, tuple(f"{a.buffer}[…]" for a in accesses), params)
+    return Statement(str(next(_ids)), "op", Place(FILE, line), text, op=call, accesses=accesses)
 
 
 def store(*accesses: Access, line: int = 10) -> Statement:

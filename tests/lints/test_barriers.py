@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from lint_kernels import branch, call, kernel, kinds, only
+from lint_kernels import branch, call, found, kernel, kinds, only
 
 from triage.model import Place
 
@@ -42,3 +42,9 @@ def test_legal_barriers() -> None:
 def test_the_condition_may_lie_further_out() -> None:
     record = kernel([], branch("tx < 32", branch("n == 0", call(SYNC)), divergent=True))
     assert kinds(record) == ["divergent-barrier"]
+
+
+def test_two_branches_that_may_complement_each_other() -> None:
+    halves = [branch(condition, call(SYNC), divergent=True) for condition in ("tx < 64", "tx >= 64")]
+    hazards = found(kernel([], *halves))
+    assert [(h.kind, h.certainty) for h in hazards] == [("divergent-barrier", "likely")] * 2

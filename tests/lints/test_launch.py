@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from lint_kernels import FILE, kernel, kinds, only
+from lint_kernels import FILE, buffer, kernel, kinds, only
 
 from triage.model import Place
 
@@ -54,3 +54,11 @@ def test_an_unknown_limit_accuses_nobody() -> None:
 def test_clusters() -> None:
     assert kinds(kernel([], cluster=(2, 8, 1))) == []
     assert only(kernel([], cluster=(2, 16, 1)), "cluster-over-limit").fields["blocks"] == 32
+
+
+def test_a_function_that_launches_two_kernels() -> None:
+    two = tuple({"key": "tl.launch_threads", "value": [threads, 1, 1]} for threads in (2048, 64))
+    assert only(kernel([], threads=(64, 1, 1), annotations=two), "threads-over-limit").fields["threads"] == 2048
+    tile = buffer("f", (256, 256), "local.fragment")
+    legal = tuple({"key": "tl.launch_threads", "value": [threads, 1, 1]} for threads in (512, 64))
+    assert kinds(kernel([tile], threads=(64, 1, 1), annotations=legal)) == []  # whose fragment it is, nobody says

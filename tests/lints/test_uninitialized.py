@@ -4,7 +4,7 @@ import dataclasses
 
 from lint_kernels import branch, buffer, call, kernel, kinds, loop, only, op, region, store, whole
 
-from triage.model import Place
+from triage.model import Place, Statement
 
 A = buffer("A", (128, 128), "global")
 S = buffer("s", (128, 128), "shared.dyn", line=6)
@@ -96,3 +96,17 @@ def test_reading_more_than_was_written() -> None:
     unknown = store(region("f", "write", (None, None, 1)))
     for more in (rest, unknown, branch("flag", rest)):
         assert kinds(kernel([f], write, read, more)) == []
+
+
+def test_a_pointer_prints_under_the_name_the_author_gave() -> None:
+    renamed = dataclasses.replace(buffer("s_1", (128, 128), "shared.dyn"), source_name="s")
+    out = op("copy", whole(renamed, "read"), whole(A, "write"))
+    assert kinds(kernel([A, renamed], call("call_extern('fill', s)"), out)) == []
+    assert kinds(kernel([A, renamed], out)) == ["uninitialized-read"]
+
+
+def test_a_pointer_inside_an_expression() -> None:
+    through = dataclasses.replace(whole(S, "readwrite"), mode="readwrite")
+    bound = Statement("b", "bind", None, "n = call_extern('fill', access_ptr(s[0, 0], 16384, 3))", accesses=(through,))
+    out = op("copy", whole(S, "read"), whole(A, "write"))
+    assert kinds(kernel([A, S], bound, out)) == []

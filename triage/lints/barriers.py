@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 
@@ -29,20 +28,17 @@ def divergent(program: Program, device: Device, source: str | None) -> Iterator[
     """`T.sync_threads()` under a condition on the thread index: undefined behaviour, often a hang.
 
     A barrier with an id or a thread count (`T.sync_threads(1, 64)`) says who takes part and is legal. Where the other
-    branch waits as well every thread reaches a barrier, which works in practice, so nothing is said about it.
+    branch waits as well every thread reaches a barrier, which works in practice, so nothing is said about it; two
+    branches of two conditions may complement each other, so neither is certain.
     """
-    for visit in program.visits:
-        if not _waits_for_all(visit.statement):
-            continue
-        branch = _branch(visit)
-        if branch is None or any(_contains_barrier(child) for child in _other_side(branch, visit)):
-            continue
+    waiting = [(visit, branch) for visit in program.visits if (branch := _branch(visit)) and _alone(visit, branch)]
+    for visit, branch in waiting:
         split = _splits_the_block(branch.condition or "", program)
         if split is False:
             continue
         fields = {"condition": branch.condition or "", "threads": list(program.kernel.launch.threads)}
         why = label(branch.at, f"only threads with {branch.condition} come here")
-        certainty: Certainty = "certain" if split else "likely"
+        certainty: Certainty = "certain" if split and all(other is branch for _, other in waiting) else "likely"
         yield Hazard("divergent-barrier", program.kernel.name, visit.at, labels=why, fields=fields, certainty=certainty)
 
 
@@ -52,13 +48,17 @@ def _waits_for_all(statement: Statement) -> bool:
 
 
 def _branch(visit: Visit) -> Statement | None:
-    """The nearest enclosing branch that depends on the thread."""
+    """For a barrier of the whole block, the nearest enclosing branch that depends on the thread."""
+    if not _waits_for_all(visit.statement):
+        return None
     return next((p for p in reversed(visit.parents) if p.kind == "if" and p.divergent is True), None)
 
 
-def _other_side(branch: Statement, visit: Visit) -> tuple[Statement, ...]:
-    inside = (visit.statement, *visit.parents)
-    return branch.orelse if any(child in inside for child in branch.body) else branch.body
+def _alone(visit: Visit, branch: Statement) -> bool:
+    """Whether the threads that take the other side of the branch meet no barrier there."""
+    inside = {id(statement) for statement in (visit.statement, *visit.parents)}
+    here = any(id(child) in inside for child in branch.body)
+    return not any(_contains_barrier(child) for child in (branch.orelse if here else branch.body))
 
 
 def _contains_barrier(statement: Statement) -> bool:
@@ -67,9 +67,9 @@ def _contains_barrier(statement: Statement) -> bool:
 
 def _splits_the_block(condition: str, program: Program) -> bool | None:
     """Whether some threads of a one-dimensional block take the branch and others do not; None if that is not plain."""
-    dims = [n for n in program.kernel.launch.threads if isinstance(n, int)]
     found = COMPARISON.fullmatch(condition.strip())
-    if found is None or len(dims) != len(program.kernel.launch.threads) or math.prod(dims) != max(dims, default=0):
+    threads = program.threads
+    if found is None or threads is None or any(max(dims) != threads for dims in program.blocks):
         return None
-    taken = [COMPARE[found["op"]](thread, int(found["number"])) for thread in range(math.prod(dims))]
+    taken = [COMPARE[found["op"]](thread, int(found["number"])) for thread in range(threads)]
     return any(taken) and not all(taken)

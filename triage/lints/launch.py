@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from triage.lints.devices import Device
 from triage.lints.hazard import Hazard
@@ -20,26 +21,27 @@ LAUNCH_BOUNDS = re.compile(r"__launch_bounds__\(\s*(\d+)")
 
 def threads(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """More threads in a block than the device allows, in one dimension or in all of them together."""
-    launch = program.kernel.launch
-    dims = [n for n in launch.threads if isinstance(n, int)]
-    if len(dims) != len(launch.threads) or not dims:
-        return
-    asked = math.prod(dims)
-    common = {"dimensions": dims, "arch": device.arch}
-    limit = device.threads_per_block
+    over = [fields for dims in program.blocks for fields in _over(dims, device)]
+    bounds = [int(n) for n in LAUNCH_BOUNDS.findall(source or "")]
+    limit, asked = device.threads_per_block, program.threads
+    if not over and limit is not None and asked is not None and len(bounds) == 1 and bounds[0] > limit:
+        # warp specialization appends producer warps to what the author asked for
+        dims = list(program.blocks[0])
+        over = [{"threads": bounds[0], "limit": limit, "axis": None, "added": bounds[0] - asked, "dimensions": dims}]
+    for fields in over:
+        at = program.kernel.launch.at
+        yield Hazard("threads-over-limit", program.kernel.name, at, fields={**fields, "arch": device.arch})
+
+
+def _over(dims: tuple[int, ...], device: Device) -> Iterator[dict[str, Any]]:
+    """The limits that a block of these dimensions exceeds: that of all threads, or else those of single dimensions."""
+    asked, limit = math.prod(dims), device.threads_per_block
     if limit is not None and asked > limit:
-        fields = {"threads": asked, "limit": limit, "axis": None, "added": 0, **common}
-        yield Hazard("threads-over-limit", program.kernel.name, launch.at, fields=fields)
+        yield {"threads": asked, "limit": limit, "axis": None, "added": 0, "dimensions": list(dims)}
         return
     for axis, extent, most in zip(AXES, dims, device.block, strict=False):
         if most is not None and extent > most:
-            fields = {"threads": extent, "limit": most, "axis": axis, "added": 0, **common}
-            yield Hazard("threads-over-limit", program.kernel.name, launch.at, fields=fields)
-    bounds = [int(n) for n in LAUNCH_BOUNDS.findall(source or "")]
-    if limit is not None and len(bounds) == 1 and bounds[0] > limit:
-        # warp specialization appends producer warps to what the author asked for
-        fields = {"threads": bounds[0], "limit": limit, "axis": None, "added": bounds[0] - asked, **common}
-        yield Hazard("threads-over-limit", program.kernel.name, launch.at, fields=fields)
+            yield {"threads": extent, "limit": most, "axis": axis, "added": 0, "dimensions": list(dims)}
 
 
 def grid(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:

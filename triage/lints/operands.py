@@ -51,13 +51,13 @@ def fp8(program: Program, device: Device, source: str | None) -> Iterator[Hazard
 
 
 def _gemms(program: Program) -> Iterator[tuple[Visit, dict[str, BufferInfo]]]:
-    """Every gemm with its A, B and C, which are its first three regions in this order."""
+    """Every gemm with its A, B and C, which are its first three arguments, printed as `name[…]`."""
     for visit in program.visits:
         op = visit.statement.op
-        if op is None or op.name not in GEMMS or len(visit.statement.accesses) < len("ABC"):
+        if op is None or op.name not in GEMMS:
             continue
-        buffers = [program.buffers.get(access.buffer) for access in visit.statement.accesses[: len("ABC")]]
-        yield visit, {role: b for role, b in zip("ABC", buffers, strict=True) if b is not None}
+        buffers = [program.buffers.get(arg.partition("[")[0]) for arg in op.args[: len("ABC")]]
+        yield visit, {role: b for role, b in zip("ABC", buffers, strict=False) if b is not None}
 
 
 def _name(visit: Visit) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from functools import cached_property
 
 from triage.model import Access, BufferInfo, KernelRecord, Place, Statement
 
+#: the annotation by which `T.Kernel` says how many threads a block has
+LAUNCH_THREADS = "tl.launch_threads"
 #: calls after which the rest of a body may not run, as the printed statement shows them
 LEAVES_EARLY = re.compile(r"\b(?:thread_return|loop_break|break_loop|continue_loop|ret)\(")
 
@@ -50,6 +53,19 @@ class Program:
                 buffer = self.buffers.get(access.buffer)
                 if buffer is not None:
                     yield visit, access, buffer
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """The dimensions of each block launched, where they are constant: one, unless the function holds two kernels."""
+        noted = [a.get("value") for a in self.kernel.annotations if a.get("key") == LAUNCH_THREADS]
+        launched = [n for n in noted if isinstance(n, list)] if len(noted) > 1 else [self.kernel.launch.threads]
+        return tuple(tuple(dims) for dims in launched if dims and all(type(n) is int for n in dims))
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of a block; None if not constant, or if the function launches blocks of several sizes."""
+        sizes = {math.prod(dims) for dims in self.blocks}
+        return sizes.pop() if len(sizes) == 1 else None
 
     def owner(self, buffer: BufferInfo) -> BufferInfo:
         """The buffer that was allocated, for one that only looks at its memory in another shape."""

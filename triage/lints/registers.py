@@ -22,12 +22,11 @@ def fragments(program: Program, device: Device, source: str | None) -> Iterator[
     thread from below, whatever the layout. Spilling is legal; it is slow, and slow to compile.
     """
     per_thread = device.registers_per_thread
-    dims = [n for n in program.kernel.launch.threads if isinstance(n, int)]
-    if per_thread is None or not dims or len(dims) != len(program.kernel.launch.threads):
+    threads = program.threads
+    if per_thread is None or not threads:
         return
-    threads = math.prod(dims)
     for buffer in program.allocated():
-        if buffer.scope != "local.fragment" or buffer.bytes is None or threads <= 0:
+        if buffer.scope != "local.fragment" or buffer.bytes is None:
             continue
         needed = math.ceil(buffer.bytes * 8 / (threads * REGISTER_BITS))
         if needed > SLACK * per_thread:

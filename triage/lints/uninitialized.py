@@ -116,17 +116,29 @@ def _straight_line(reader: Visit, writers: list[Visit]) -> bool:
 
 
 def _escapes(program: Program, buffer: BufferInfo) -> bool:
-    """Whether some statement mentions the buffer without listing an access to it, or is opaque and mentions it."""
-    names = {b.name for b in program.buffers.values() if program.owner(b) is buffer}
-    word = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})(?!\w)")
+    """Whether something the record cannot see into may write the buffer.
+
+    That is a statement that mentions it without listing an access, or takes a pointer to it, or calls a function
+    with it. A pointer prints under the author's name, even where the record had to rename the buffer.
+    """
+    views = [b for b in program.buffers.values() if program.owner(b) is buffer]
+    names = {b.name for b in views}
+    mentioned, pointed_to = _words(names), _words(names | {shown(b) for b in views})
     for visit in program.visits:
         statement = visit.statement
-        if statement.kind == "alloc" or not word.search(statement.text):
+        if statement.kind not in TRANSPARENT:
+            if pointed_to.search(statement.text):
+                return True
             continue
-        listed = any(access.buffer in names for access in statement.accesses)
-        if not listed or statement.kind not in TRANSPARENT:
+        modes = {access.mode for access in statement.accesses if access.buffer in names}
+        unlisted = not modes and statement.kind != "alloc" and mentioned.search(statement.text)
+        if unlisted or (statement.kind != "op" and "readwrite" in modes):
             return True
     return False
+
+
+def _words(names: set[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)")
 
 
 def _hazard(kind: str, buffer: BufferInfo, reader: Visit, access: Access, writers: int, **more: int) -> Hazard:
