@@ -55,6 +55,7 @@ def test_the_raising_frame_is_sought_behind_the_frames_that_only_throw(rule: Rul
 def test_a_raising_frame_without_a_file_is_not_seen(rule: Rule) -> None:
     nowhere = Frame("<unknown>", 0, "tvm::tl::Inner(int)", lang="cxx", user=False)
     assert outcome(rule, user_frame(), nowhere) is Outcome.UNOBSERVED
+    assert outcome(rule, user_frame(), Frame("<string>", 1, "<module>", user=None)) is Outcome.MISS, "exec of a text"
     scoped = replace(rule, match=replace(rule.match, raised_in=("tvm::tl::Inner",)))
     assert outcome(scoped, user_frame(), nowhere) is Outcome.MATCH
     assert outcome(scoped, user_frame(), replace(nowhere, function="tvm::tl::Outer(int)")) is Outcome.MISS

@@ -42,7 +42,8 @@ INTEGER = regex.compile(r"[+-]?[0-9]{1,18}")
 FLOAT = regex.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]{1,3})?")
 #: C++ functions that throw what somebody else found.
 CARRIER = regex.compile(r"tvm::runtime::detail::LogFatal|tvm::ffi::details::ErrorBuilder|TVMFFI")
-NOWHERE = ("", "<unknown>", "<string>", "<frozen>", "<stdin>")
+#: Files of frames that tell nothing; `<string>` and `<stdin>` are not among them: that is code somebody handed to Python.
+NOWHERE = ("", "<unknown>")
 
 
 class Outcome(StrEnum):
@@ -248,7 +249,7 @@ def raised_where(rule: Rule, error: ErrorRecord) -> tuple[bool | None, str]:
         return (USER in wanted), where
     if any(_fits(entry, frame) for entry in wanted):
         return True, where
-    if frame.file in NOWHERE or frame.file.startswith("<"):
+    if frame.file in NOWHERE or frame.file.startswith("<frozen"):
         scoped = [entry for entry in wanted if "::" in entry]
         if scoped and frame.function and len(scoped) == len(wanted):
             return False, f"raised in {frame.function}"
