@@ -124,6 +124,7 @@ GOOD = {"macro": "X[b * 64 + i]", "stages": "2", "extent": "4", "copy": "B[bx * 
         ({"extent": "'x'"}, [10, 19]),
         ({"macro": "X[b * 64 + i, 0]"}, [10, 21, 8]),  # through a macro: its call, then its body
         ({"macro": "undefined[i]"}, [10, 21, 8]),
+        ({"extent": "sum([undefined for _ in range(2)])"}, [10, 19, 19]),  # in a comprehension of its own frame
         ({"copy": "undefined"}, [10, 24]),  # inside a statement over several lines
     ],
 )

@@ -125,6 +125,8 @@ def run_subject(
     """
     directory.mkdir(parents=True, exist_ok=True)
     blobs.mkdir(parents=True, exist_ok=True)
+    for stale in directory.glob("events-*.jsonl"):
+        stale.unlink()
     spec = directory / "subject.json"
     spec.write_text(json.dumps(subject.spec(directory, blobs)), encoding="utf-8")
     command = (python or sys.executable, str(HARNESS / "boot.py"), str(spec.absolute()))

@@ -199,9 +199,15 @@ def dsl_lines(frames: list[types.FrameType]) -> dict[int, int]:
     for key, numbers in own.items():
         builder = builders[key]
         stack = [*getattr(builder, "macro_fileline_stack", ()), (builder.current_file, builder.current_line, "")]
-        for number, (file, line, *_) in zip(reversed(numbers), reversed(stack), strict=False):
-            if line > 0 and os.path.abspath(frames[number].f_code.co_filename) == os.path.abspath(file):
+        for number in reversed(numbers):
+            code = frames[number].f_code
+            file, line, *_ = stack[-1]
+            if line > 0 and os.path.abspath(code.co_filename) == os.path.abspath(file):
                 found[number] = line
+            if not code.co_name.startswith("<"):  # a comprehension or lambda runs inside its function's statement
+                stack.pop()
+            if not stack:
+                break
     return found
 
 
