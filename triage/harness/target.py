@@ -22,9 +22,9 @@ ARGUMENT = ("argument", "--arch")
 
 def prepare(context: Any) -> None:
     """Before the script: keep compile results out of the user's caches, and choose the architecture."""
+    # what the script compiles must be compiled here, not fetched: a hit would hide its warnings
+    os.environ["TILELANG_CACHE_DIR"] = os.path.join(os.path.abspath(context.spec["dir"]), "tilelang-cache")
     if context.mode != "virtual":
-        # what the script compiles must be compiled here, not fetched: a hit would hide its warnings
-        os.environ["TILELANG_CACHE_DIR"] = os.path.join(os.path.abspath(context.spec["dir"]), "tilelang-cache")
         return
     os.environ["TILELANG_DISABLE_CACHE"] = "1"
     os.environ["TILELANG_AUTO_TUNING_DISABLE_CACHE"] = "1"
