@@ -16,7 +16,7 @@ from triage.versions import VersionError, key, requirement, satisfies
 
 #: what the README tells too; one place to change when a newer torch was tried
 TORCH = "2.13.0"
-INSTALL_CPU_TORCH = f"pip install torch=={TORCH} --index-url https://download.pytorch.org/whl/cpu"
+INSTALL_CPU_TORCH = f"pip install torch=={TORCH} --extra-index-url https://download.pytorch.org/whl/cpu"
 INSTALL_CUDA_TORCH = f"pip install torch=={TORCH}"
 INSTALL_TILELANG = "pip install tilelang"
 INSTALL_NVCC = 'pip install "nvidia-cuda-nvcc>=13.0.48" "nvidia-cuda-cccl>=13.0.50"'

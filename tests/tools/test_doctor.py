@@ -92,7 +92,7 @@ def test_nothing_is_installed(bench: Bench) -> None:
     assert (machine.torch.status, machine.tilelang.status) == (ImportStatus.MISSING, ImportStatus.MISSING)
     assert capabilities(machine) == {"execute"}
     found = problems(machine)
-    assert "--index-url https://download.pytorch.org/whl/cpu" in found["no-torch"].do
+    assert "--extra-index-url https://download.pytorch.org/whl/cpu" in found["no-torch"].do
     assert found["no-tilelang"].do == "pip install tilelang"
     diagnosed = diagnose(machine, REFERENCE, CHECKED)
     assert set(diagnosed.tools.values()) == {"missing"}
@@ -363,6 +363,11 @@ def test_presence_needs_every_sign() -> None:
     assert presence(tool, replace(there, modules={"tilelang.t": False})) == "missing"
     assert presence(tool, replace(there, configs=None)) == "unknown"
     assert presence(tool, replace(there, modules={"tilelang.t": False}, configs=None)) == "missing"
+
+
+def test_the_readme_gives_the_same_advice() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert diagnosis.INSTALL_CPU_TORCH in readme and f"`{diagnosis.INSTALL_CUDA_TORCH}`" in readme
 
 
 def test_the_page_fits_and_says_what_is_missing() -> None:
