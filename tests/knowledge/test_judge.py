@@ -137,6 +137,45 @@ def test_a_rule_can_point_at_an_argument_of_the_decorator(tmp_path: Path) -> Non
     assert one(error, rules).location is None, "without the source nobody knows"
 
 
+@pytest.mark.parametrize(
+    ("statement", "call", "file"),
+    [
+        ("from kernels import make", "make(4)", "kernels.py"),
+        ("from kernels import make as build", "build(4)", "kernels.py"),
+        ("import kernels", "kernels.make(4)", "kernels.py"),
+        ("import lib.kernels as kk", "kk.make(4)", "lib/kernels.py"),
+        ("from lib import kernels", "kernels.make(4)", "lib/kernels.py"),
+        ("from . import kernels", "kernels.make(4)", "kernels.py"),
+        ("from .kernels import make", "wrap(make(4))", "kernels.py"),
+        ("from lib import make", "make(4)", "lib/kernels.py"),
+    ],
+)
+def test_an_argument_is_followed_into_the_module_of_the_function(
+    tmp_path: Path, statement: str, call: str, file: str
+) -> None:
+    kernels = "import tilelang\n@tilelang.jit(out_idx=[3])\ndef make(n):\n    return main\n"
+    sources = {
+        "/home/user/kernels/k.py": f"{statement}\nk = {call}\n",
+        f"/home/user/kernels/{file}": kernels,
+        "/home/user/kernels/lib/__init__.py": "from .kernels import make\n",
+    }
+    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "argument"\nargument = "out_idx"\nlook_at'))
+    seen = Observability("0.1.15", lambda name: sources.get(str(Path(name))))
+    location = one(tile_error(user_frame(2, "<module>", f"k = {call}"), library_frame()), rules, seen).location
+    assert location and (location.file, location.line, location.column) == (f"/home/user/kernels/{file}", 2, 15)
+
+
+def test_an_import_that_leads_nowhere_or_in_a_circle_gives_no_place(tmp_path: Path) -> None:
+    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "argument"\nargument = "out_idx"\nlook_at'))
+    error = tile_error(user_frame(2, "<module>", "make(4)"), library_frame())
+    for other in (None, "from kernels import make", "def make(n): ...", "make(", ""):
+        sources = {
+            "/home/user/kernels/k.py": "from kernels import make\nmake(4)\n",
+            "/home/user/kernels/kernels.py": other,
+        }
+        assert one(error, rules, Observability("0.1.15", sources.get)).location is None
+
+
 def test_a_rule_can_point_at_the_assignment_of_a_captured_variable(tmp_path: Path) -> None:
     source = "def main(A):\n    A_s = 1\n    if A:\n        A_s = 2\n    A[0] = A_s\n"
     rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "assigned"\nargument = "{name}"\nlook_at'))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import PurePath
 
 from triage.knowledge import place
 from triage.knowledge.match import Record
@@ -12,6 +13,12 @@ from triage.model import FoundBy, Frame, Label, Location
 
 ReadSource = Callable[[str], "str | None"]
 
+#: Places that belong to the function called, which may have been imported.
+ELSEWHERE = ("argument", "decorator", "launch", "return")
+#: Modules that an import is followed through: the one that defines the function may hand it on through a package.
+MODULES = 3
+#: Folders above the importing file that are tried for an absolute import.
+FOLDERS = 3
 #: A decorator that runs the kernel's body; one that is called with arguments may itself be what is wrong.
 BUILDS = re.compile(r"\s*@\s*([\w.]+\s*(#.*)?$|[\w.]*\bprim_func\b)")
 
@@ -51,18 +58,50 @@ def locate(wanted: str, argument: str | None, record: Record, read_source: ReadS
         return _at_frame(frame, read_source) if credible(frame, record, source) else None
     if source is None:
         return None
-    if credible(frame, record, source):
-        spot = _spot(wanted, argument or "", frame, source)
+    if not credible(frame, record, source):
+        only = place.find_only_argument(source, frame.line, frame.function, argument or "")
+        return _at_spot(frame.file, only, source) if only and wanted == "argument" else None
+    return _find(wanted, argument or "", frame.file, source, frame.line, read_source, MODULES)
+
+
+def _find(
+    wanted: str, argument: str, file: str, source: str, line: int, read_source: ReadSource, hops: int
+) -> Location | None:
+    """The place in this source, else in the module from which the function called at `line` was imported."""
+    spot = _spot(wanted, argument, source, line)
+    if spot:
+        return _at_spot(file, spot, source)
+    for imported in place.find_imported(source, line) if hops and wanted in ELSEWHERE else ():
+        for other in _files_of(imported, file):
+            text = read_source(other)
+            if text is None:
+                continue
+            # asked as if the module itself called the function on a line after its last
+            asking = f"{text.rstrip()}\n{imported.name}()\n"
+            last = asking.count("\n")
+            found = _find(wanted, argument, other, asking, last, read_source, hops - 1)
+            if found and (found.file != other or found.line < last):
+                return found
+    return None
+
+
+def _files_of(imported: place.Imported, file: str) -> list[str]:
+    """Where the module may lie: beside the importing file, or for an absolute import in a folder above it."""
+    folder = PurePath(file).parent
+    if imported.level:
+        starts = [[folder, *folder.parents][min(imported.level - 1, len(folder.parents))]]
     else:
-        spot = (
-            place.find_only_argument(source, frame.line, frame.function, argument or "")
-            if wanted == "argument"
-            else None
-        )
-    if spot is None:
-        return None
-    function = spot.function or frame.function
-    return Location(frame.file, spot.line, spot.column, _line(source, spot.line), function, FoundBy.FRAME)
+        starts = [folder, *list(folder.parents)[:FOLDERS]]
+    found = []
+    for base in (start.joinpath(*imported.module) for start in starts):
+        if imported.module:
+            found.append(str(base.with_name(base.name + ".py")))
+        found.append(str(base / "__init__.py"))
+    return found
+
+
+def _at_spot(file: str, spot: place.Spot, source: str) -> Location:
+    return Location(file, spot.line, spot.column, _line(source, spot.line), spot.function, FoundBy.FRAME)
 
 
 def credible(frame: Frame, record: Record, source: str | None) -> bool:
@@ -83,19 +122,19 @@ def credible(frame: Frame, record: Record, source: str | None) -> bool:
     return frame.function == "<module>" or all(f.line <= frame.line for f in decorated)
 
 
-def _spot(wanted: str, argument: str, frame: Frame, source: str) -> place.Spot | None:
+def _spot(wanted: str, argument: str, source: str, line: int) -> place.Spot | None:
     match wanted:
         case "argument":
-            return place.find_argument(source, frame.line, argument)
+            return place.find_argument(source, line, argument)
         case "assigned":
-            return place.find_inner_assignment(source, frame.line, argument)
+            return place.find_inner_assignment(source, line, argument)
         case "decorator":
-            return place.find_decorator(source, frame.line)
+            return place.find_decorator(source, line)
         case "launch":
-            return place.find_launch(source, frame.line)
+            return place.find_launch(source, line)
         case "return":
-            return place.find_return(source, frame.line)
-    return place.find_call(source, frame.line)
+            return place.find_return(source, line)
+    return place.find_call(source, line)
 
 
 def _at_frame(frame: Frame, read_source: ReadSource) -> Location:

@@ -21,6 +21,15 @@ class Spot:
     function: str | None = None
 
 
+@dataclass(frozen=True)
+class Imported:
+    """A name that is called and comes from another module: `from ..a.b import name` is `("a", "b")`, level 2."""
+
+    module: tuple[str, ...]
+    level: int
+    name: str
+
+
 def parse_source(source: str) -> ast.Module | None:
     """The tree, or None where the text is not Python (to this interpreter)."""
     try:
@@ -56,6 +65,33 @@ def find_argument(source: str, line: int, argument: str) -> Spot | None:
     for function in _functions_at(tree, line):
         if spot := _in_decorators(function, argument, tree):
             return spot
+    return None
+
+
+def find_imported(source: str, line: int) -> list[Imported]:
+    """The functions called at `line` that the source imports, innermost call first."""
+    tree = parse_source(source)
+    found = [_origin(tree, call.func) for call in _calls_at(tree, line)] if tree else []
+    return [imported for imported in found if imported]
+
+
+def _origin(tree: ast.Module, called: ast.expr) -> Imported | None:
+    """Where the name called comes from, for `name(…)` and `module.name(…)`."""
+    base = called.value if isinstance(called, ast.Attribute) else called
+    if not isinstance(base, ast.Name):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == base.id:
+                    module = tuple(node.module.split(".")) if node.module else ()
+                    if isinstance(called, ast.Attribute):
+                        return Imported((*module, alias.name), node.level, called.attr)
+                    return Imported(module, node.level, alias.name)
+        elif isinstance(node, ast.Import) and isinstance(called, ast.Attribute):
+            for alias in node.names:
+                if (alias.asname or alias.name) == base.id:
+                    return Imported(tuple(alias.name.split(".")), 0, called.attr)
     return None
 
 
