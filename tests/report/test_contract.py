@@ -127,6 +127,12 @@ def test_rank_by_state_then_category_then_confidence() -> None:
     ]
 
 
+@pytest.mark.parametrize("change", [{"location": None}, {"confidence": Confidence.POSSIBLE}])
+def test_localized_needs_a_place_and_confidence(change: dict) -> None:
+    assert sample(GEMM)["verdict"]["state"] == "localized"
+    assert sample(replace(GEMM, **change))["verdict"]["state"] == "classified"
+
+
 def test_what_another_finding_explains_comes_after_it() -> None:
     cause = replace(GEMM, rule="TLG030", confidence=Confidence.LIKELY, explains=("TLG014",))
     report = sample(GEMM, cause)

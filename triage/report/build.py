@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import triage
@@ -79,7 +80,7 @@ def build_report(
     without any finding the state is `unknown`. `sources` maps the file names used in locations and labels to
     their text, of which the lines around the places are kept. `case` is the case directory.
     """
-    faults = rank([f for f in findings if f.level != "advice"])
+    faults = rank([no_more_than_shown(f) for f in findings if f.level != "advice"])
     best = faults[0] if faults else NOTHING_DECIDED
     advice = [*notes, *(f for f in findings if f.level == "advice")]
     kind = str(subject.get("kind", "script"))
@@ -111,6 +112,14 @@ def build_report(
         "case": case,
         "triage": triage.__version__,
     }
+
+
+def no_more_than_shown(finding: Finding) -> Finding:
+    """`localized` promises a place and more than a possibility; a finding without them is `classified`."""
+    promised = finding.location is not None and finding.confidence != Confidence.POSSIBLE
+    if finding.state == State.LOCALIZED and not promised:
+        return replace(finding, state=State.CLASSIFIED)
+    return finding
 
 
 def rank(findings: Sequence[Finding]) -> list[Finding]:
