@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from triage.probe import CAPABILITIES, Import, ImportStatus, Machine, capabilities
+from triage.abilities import (
+    INSTALL_CPU_TORCH,
+    INSTALL_CXX,
+    INSTALL_TILELANG,
+    TORCH,
+    Ability,
+    abilities,
+    cuda_torch_line,
+)
+from triage.probe import Import, ImportStatus, Machine
 from triage.versions import VersionError, key, requirement, satisfies
-
-#: what the README tells too; one place to change when a newer torch was tried
-TORCH = "2.13.0"
-INSTALL_CPU_TORCH = f"pip install torch=={TORCH} --extra-index-url https://download.pytorch.org/whl/cpu"
-INSTALL_CUDA_TORCH = f"pip install torch=={TORCH}"
-INSTALL_TILELANG = "pip install tilelang"
-INSTALL_NVCC = 'pip install "nvidia-cuda-nvcc>=13.0.48" "nvidia-cuda-cccl>=13.0.50"'
-INSTALL_CXX = "apt install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora, RHEL), or name one with CXX=…"
 
 #: distributions that a CUDA build of torch brings along
 _TORCH_LIBRARIES = ("nvidia-", "cuda-", "triton")
@@ -43,17 +44,6 @@ class Problem:
     do: str = ""
     source: str | None = None
     weight: Weight = Weight.PROBLEM
-
-
-@dataclass(frozen=True)
-class Ability:
-    """One capability of this machine: `what` it allows, `why` it is (not) there, and what to `do` to get it."""
-
-    name: str
-    able: bool
-    what: str
-    why: str
-    do: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,7 +139,7 @@ def _imports(machine: Machine) -> Iterator[Problem]:
         yield Problem("probe-stopped", "The machine could not be looked at to the end", machine.stopped or "")
         return
     if machine.torch.status == ImportStatus.MISSING:
-        yield Problem("no-torch", "torch is not installed", machine.python, f"{INSTALL_CPU_TORCH}\n{_gpu_line()}")
+        yield Problem("no-torch", "torch is not installed", machine.python, f"{INSTALL_CPU_TORCH}\n{cuda_torch_line()}")
     elif machine.torch.status != ImportStatus.OK:
         yield _broken("torch", machine.torch, f"pip install --force-reinstall torch=={TORCH}")
     if machine.tilelang.status == ImportStatus.MISSING:
@@ -244,7 +234,7 @@ def _torch_build(machine: Machine) -> Iterator[Problem]:
             "cpu-torch-with-gpu",
             f"torch {version} is a CPU build, so no kernel can run on {machine.gpus[0].name}",
             "tilelang passes torch's CUDA tensors to its kernels",
-            _gpu_line(),
+            cuda_torch_line(),
         )
     if _major(machine.torch_cuda) > _major(machine.driver_cuda) > 0:
         yield Problem(
@@ -253,10 +243,6 @@ def _torch_build(machine: Machine) -> Iterator[Problem]:
             f"driver {machine.driver or 'of unknown version'}",
             "update the driver, or install a torch build for that CUDA (https://pytorch.org/get-started/locally/)",
         )
-
-
-def _gpu_line() -> str:
-    return f"{INSTALL_CUDA_TORCH} for a CUDA build (Linux)"
 
 
 def _major(version: str | None) -> int:
@@ -335,70 +321,3 @@ def _among(version: str, versions: Iterable[str]) -> bool:
 
 def _few(codes: list[str]) -> str:
     return ", ".join(codes[:6]) + (f" and {len(codes) - 6} more" if len(codes) > 6 else "")
-
-
-def abilities(machine: Machine) -> tuple[Ability, ...]:
-    """Every capability with its reason, in the order of `probe.CAPABILITIES`."""
-    if machine.failure:
-        execute = Ability(
-            "execute", False, "run the script", machine.failure, "name another interpreter: --python PATH"
-        )
-        return (execute, *(Ability(name, False, "", "not looked at") for name in CAPABILITIES if name != "execute"))
-    able = capabilities(machine)
-    version = machine.interpreter.get("version", "")
-    rows = (
-        ("execute", "run the script", f"Python {version}", ""),
-        ("torch", "hold tensors", _import_reason(machine, "torch"), INSTALL_CPU_TORCH),
-        ("tilelang", "lower kernels and generate source", _import_reason(machine, "tilelang"), INSTALL_TILELANG),
-        ("cxx", "compile host code and kernels for the CPU", _program_reason(machine, "cxx"), INSTALL_CXX),
-        ("nvcc", "compile CUDA source", _nvcc_reason(machine), INSTALL_NVCC),
-        ("cuda", "run kernels on an NVIDIA GPU", *_gpu_reason(machine)),
-        ("ncu", "profile kernels", _program_reason(machine, "ncu"), "install Nsight Compute (CUDA toolkit)"),
-        (
-            "compute-sanitizer",
-            "check kernels for memory errors and races",
-            _program_reason(machine, "compute-sanitizer"),
-            "install the CUDA toolkit's compute-sanitizer",
-        ),
-    )
-    return tuple(Ability(name, name in able, what, why, "" if name in able else do) for name, what, why, do in rows)
-
-
-def _import_reason(machine: Machine, package: str) -> str:
-    found = machine.torch if package == "torch" else machine.tilelang
-    version = machine.version(package)
-    if package == "tilelang" and machine.tilelang_version:
-        version = machine.tilelang_version
-    if found.status == ImportStatus.OK:
-        return f"{package} {version or '(version unknown)'}"
-    if found.status == ImportStatus.MISSING:
-        return "not installed"
-    if found.status == ImportStatus.NOT_TESTED:
-        return "not tested: something before it ended the process"
-    return f"{package} {version or ''}: {found.status.replace('_', ' ')}: {found.error}".replace(" :", ":")
-
-
-def _program_reason(machine: Machine, name: str) -> str:
-    found = machine.program(name)
-    if found.error:
-        return found.error
-    return f"{found.path} {found.version or ''}".strip() if found.path else "not found"
-
-
-def _nvcc_reason(machine: Machine) -> str:
-    if machine.program("nvcc").works and not machine.program("cxx").works:
-        return "no host compiler for nvcc"
-    return _program_reason(machine, "nvcc")
-
-
-def _gpu_reason(machine: Machine) -> tuple[str, str]:
-    if not machine.gpus:
-        return (
-            f"no NVIDIA driver answers ({machine.driver_error})" if machine.driver_error else "the driver lists no GPU",
-            "go on with the case on a machine that has one: triage resume CASE",
-        )
-    names = ", ".join(f"{gpu.name} ({gpu.arch}, {gpu.memory / 2**30:.0f} GiB)" for gpu in machine.gpus)
-    if machine.torch_sees_gpu:
-        return names, ""
-    build = f"CUDA {machine.torch_cuda}" if machine.torch_cuda else "the CPU"
-    return f"{names}; torch, built for {build}, does not see it", _gpu_line()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from triage import diagnosis, probe
+from triage import abilities, diagnosis, probe
 from triage.diagnosis import Reference, Weight, diagnose, load_reference, presence
 from triage.experiment.process import Exit
 from triage.knowledge.files import rules_root
@@ -341,7 +341,7 @@ def test_one_thing_wrong(changes: dict, problem: str, weight: Weight) -> None:
 def test_torch_that_does_not_see_the_gpu_means_no_cuda() -> None:
     machine = replace(MACHINE, torch_cuda=None, torch_sees_gpu=False)
     assert "cuda" not in capabilities(machine)
-    ability = next(a for a in diagnosis.abilities(machine) if a.name == "cuda")
+    ability = next(a for a in abilities.abilities(machine) if a.name == "cuda")
     assert "built for the CPU, does not see it" in ability.why and ability.do
 
 
@@ -367,7 +367,7 @@ def test_presence_needs_every_sign() -> None:
 
 def test_the_readme_gives_the_same_advice() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert diagnosis.INSTALL_CPU_TORCH in readme and f"`{diagnosis.INSTALL_CUDA_TORCH}`" in readme
+    assert abilities.INSTALL_CPU_TORCH in readme and f"`{abilities.INSTALL_CUDA_TORCH}`" in readme
 
 
 def test_the_page_fits_and_says_what_is_missing() -> None:
