@@ -137,6 +137,15 @@ def test_a_rule_can_point_at_an_argument_of_the_decorator(tmp_path: Path) -> Non
     assert one(error, rules).location is None, "without the source nobody knows"
 
 
+def test_columns_count_characters_and_lines_are_those_of_python(tmp_path: Path) -> None:
+    source = "# a\x0cb\u2028c\nk = f('α', out_idx=[3])\n"
+    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "argument"\nargument = "out_idx"\nlook_at'))
+    seen = Observability("0.1.15", lambda file: source)
+    location = one(tile_error(user_frame(2, "<module>", ""), library_frame()), rules, seen).location
+    assert location and (location.line, location.column) == (2, 12)
+    assert location.snippet and location.snippet[location.column - 1 :].startswith("out_idx")
+
+
 @pytest.mark.parametrize(
     ("statement", "call", "file"),
     [

@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from triage.knowledge import place
 from triage.knowledge.match import Record
+from triage.knowledge.syntax import Imported, find_imported
 from triage.model import FoundBy, Frame, Label, Location
 
 ReadSource = Callable[[str], "str | None"]
@@ -71,7 +72,7 @@ def _find(
     spot = _spot(wanted, argument, source, line)
     if spot:
         return _at_spot(file, spot, source)
-    for imported in place.find_imported(source, line) if hops and wanted in ELSEWHERE else ():
+    for imported in find_imported(source, line) if hops and wanted in ELSEWHERE else ():
         for other in _files_of(imported, file):
             text = read_source(other)
             if text is None:
@@ -85,7 +86,7 @@ def _find(
     return None
 
 
-def _files_of(imported: place.Imported, file: str) -> list[str]:
+def _files_of(imported: Imported, file: str) -> list[str]:
     """Where the module may lie: beside the importing file, or for an absolute import in a folder above it."""
     folder = PurePath(file).parent
     if imported.level:
@@ -101,7 +102,9 @@ def _files_of(imported: place.Imported, file: str) -> list[str]:
 
 
 def _at_spot(file: str, spot: place.Spot, source: str) -> Location:
-    return Location(file, spot.line, spot.column, _line(source, spot.line), spot.function, FoundBy.FRAME)
+    text = (_lines(source)[spot.line - 1 :] or [""])[0]
+    column = len(text.encode("utf-8", "replace")[: spot.column - 1].decode("utf-8", "ignore")) + 1
+    return Location(file, spot.line, column, text.strip(), spot.function, FoundBy.FRAME)
 
 
 def credible(frame: Frame, record: Record, source: str | None) -> bool:
@@ -150,8 +153,13 @@ def _with_snippet(location: Location, read_source: ReadSource) -> Location:
 
 
 def _line(source: str, number: int) -> str | None:
-    lines = source.splitlines()
+    lines = _lines(source)
     return lines[number - 1].strip() if 0 < number <= len(lines) else None
+
+
+def _lines(source: str) -> list[str]:
+    """The lines as Python counts them; `splitlines` would also split at form feeds and Unicode separators."""
+    return re.split(r"\r\n|\r|\n", source)
 
 
 def labels_of(record: Record, location: Location | None, read_source: ReadSource) -> tuple[Label, ...]:

@@ -1,0 +1,118 @@
+"""The questions about a syntax tree that `place` asks: calls and functions at a line, assignments, imports. Pure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A name that is called and comes from another module: `from ..a.b import name` is `("a", "b")`, level 2."""
+
+    module: tuple[str, ...]
+    level: int
+    name: str
+
+
+def parse_source(source: str) -> ast.Module | None:
+    """The tree, or None where the text is not Python (to this interpreter)."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def calls_at(tree: ast.Module, line: int) -> list[ast.Call]:
+    """The calls spanning `line`, innermost first; of two that start there, the shorter one first."""
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+    return sorted(calls, key=lambda call: ((call.end_lineno or 0) - call.lineno, _width(call)))
+
+
+def _width(call: ast.Call) -> int:
+    return (call.end_col_offset or 0) - call.col_offset
+
+
+def functions_at(tree: ast.Module, line: int) -> Iterator[Function]:
+    """The functions around `line` (their decorators count), innermost first."""
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, Function)
+        and min([node.lineno, *(d.lineno for d in node.decorator_list)]) <= line <= (node.end_lineno or node.lineno)
+    ]
+    return iter(sorted(found, key=lambda node: -node.lineno))
+
+
+def own_statements(scope: Function | ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a scope without those of the functions and classes in it."""
+    waiting: list[ast.stmt] = list(scope.body)
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        if not isinstance(node, Function | ast.ClassDef):
+            waiting += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+
+
+def assignments(tree: ast.Module, name: str, line: int) -> list[ast.Assign]:
+    """`name = …` and `name[…] = …` up to `line`, in the scopes that `line` sees; the nearest first."""
+    scopes: list[Function | ast.Module] = [*functions_at(tree, line), tree]
+    found = []
+    for scope in scopes:
+        here = [
+            node
+            for node in own_statements(scope)
+            if isinstance(node, ast.Assign)
+            and (isinstance(scope, ast.Module) or node.lineno <= line)
+            and base_of(node.targets[0]) == name
+        ]
+        before = [node for node in here if node.lineno <= line]
+        found += sorted(before or here, key=lambda node: -node.lineno)
+        if found:
+            break
+    return found
+
+
+def definitions(tree: ast.Module, called: ast.expr) -> list[Function]:
+    name = name_of(called)
+    return [n for n in ast.walk(tree) if isinstance(n, Function) and n.name == name] if name else []
+
+
+def find_imported(source: str, line: int) -> list[Imported]:
+    """The functions called at `line` that the source imports, innermost call first."""
+    tree = parse_source(source)
+    found = [_origin(tree, call.func) for call in calls_at(tree, line)] if tree else []
+    return [imported for imported in found if imported]
+
+
+def _origin(tree: ast.Module, called: ast.expr) -> Imported | None:
+    """Where the name called comes from, for `name(…)` and `module.name(…)`."""
+    base = called.value if isinstance(called, ast.Attribute) else called
+    if not isinstance(base, ast.Name):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == base.id:
+                    module = tuple(node.module.split(".")) if node.module else ()
+                    if isinstance(called, ast.Attribute):
+                        return Imported((*module, alias.name), node.level, called.attr)
+                    return Imported(module, node.level, alias.name)
+        elif isinstance(node, ast.Import) and isinstance(called, ast.Attribute):
+            for alias in node.names:
+                if (alias.asname or alias.name) == base.id:
+                    return Imported(tuple(alias.name.split(".")), 0, called.attr)
+    return None
+
+
+def name_of(node: ast.expr) -> str | None:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+
+
+def base_of(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
