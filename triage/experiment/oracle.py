@@ -117,7 +117,7 @@ BLANKS = (
     (re.compile(r"0x[0-9a-fA-F]+"), "#"),
     (re.compile(r"(?:/[\w.+-]+)+/([\w.+-]+)"), r"\1"),  # a directory differs between machines and experiments
     (re.compile(r"\b([A-Za-z]\w*?)_\d+\b"), r"\1"),  # a name that was made unique
-    (re.compile(r"(?<![A-Za-z_])-?\d+(?:\.\d+)?"), "#"),
+    (re.compile(r"(?<!\w)-?\d+(?:\.\d+)?"), "#"),  # not the one in `float16`
 )
 
 

@@ -156,7 +156,7 @@ class Template:
         self, program: Program, op: str = "lower", changes: Sequence[Change] = (), seconds: float = RUN_LIMIT
     ) -> Result:
         """Run one experiment; `op` is units, lower, codegen or device. `seconds` limits the worker's wall time."""
-        id = identity(program, op, changes)
+        id = self._identity(program, op, changes)
         known = self._memory.get(id)
         if known is None:
             known = self._memory[id] = self._run(id, program, op, changes, seconds)
@@ -164,7 +164,13 @@ class Template:
 
     def again(self, program: Program, op: str, changes: Sequence[Change] = (), seconds: float = RUN_LIMIT) -> Result:
         """Run an experiment whether or not it was run before."""
-        return self._run(identity(program, op, changes), program, op, changes, seconds)
+        return self._run(self._identity(program, op, changes), program, op, changes, seconds)
+
+    def _identity(self, program: Program, op: str, changes: Sequence[Change]) -> str:
+        try:
+            return identity(program, op, changes)
+        except OSError as error:
+            raise TemplateError(f"the saved kernel cannot be read: {error}") from None
 
     def _run(self, id: str, program: Program, op: str, changes: Sequence[Change], seconds: float) -> Result:
         if self._socket is None:
@@ -220,7 +226,7 @@ class Template:
 
 
 def identity(program: Program, op: str, changes: Sequence[Change]) -> str:
-    """A hash of what decides the outcome of an experiment, apart from versions."""
+    """A hash of what decides the outcome of an experiment, apart from versions. Raises `OSError`."""
     parts = [
         hashlib.sha256(program.primfunc.read_bytes()).hexdigest(),
         op,
