@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -118,26 +118,26 @@ def _near(text: str, rules: Sequence[Rule], fitting: set[str]) -> list[NearMiss]
     used = Counter(word for some in ways.values() for word in {word for way in some for word in _demanded(way)})
     weights = {word: math.log(1 + len(ways) / count) for word, count in used.items()}
     telling = {word for word, count in used.items() if count <= max(2, TELLING * len(ways))}
-    there = set(_words(text))
+    there, folded = set(_words(text)), " ".join(text.lower().split())
     misses = []
     for rule in rules:
         if rule.code in fitting:
             continue
-        tried = [_miss(rule, way, text, there, weights) for way in ways[rule.code]]
+        tried = [_miss(rule, way, folded, there, weights) for way in ways[rule.code]]
         best = max(tried, key=lambda miss: miss.share, default=None)
         if best and best.share >= NEAR and len(best.present) >= NEAR_WORDS and telling.intersection(best.present):
             misses.append(best)
-    return sorted(misses, key=lambda miss: (-miss.share, miss.rule.code))[:5]
+    nearest = sorted(misses, key=lambda miss: (-miss.share, miss.rule.code))[:5]
+    return [replace(miss, line=_line_of(text, miss.present)) for miss in nearest]
 
 
-def _miss(rule: Rule, way: Alternative, text: str, there: set[str], weights: Mapping[str, float]) -> NearMiss:
+def _miss(rule: Rule, way: Alternative, folded: str, there: set[str], weights: Mapping[str, float]) -> NearMiss:
     words = list(_demanded(way))
     total = sum(weights[word] for word in words)
     present = [word for word in words if word in there]
     share = sum(weights[word] for word in present) / total if total else 0.0
-    folded = " ".join(text.lower().split())
     missing = tuple(f for f in way if _demanded((f,)) and " ".join(f.lower().split()) not in folded)
-    return NearMiss(rule, share, tuple(present), missing, _line_of(text, present))
+    return NearMiss(rule, share, tuple(present), missing)
 
 
 def words_present(rule: Rule, text: str) -> float:
