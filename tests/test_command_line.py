@@ -52,7 +52,15 @@ def test_what_cannot_be_run_is_bad_usage(make: Any, complaint: str, tmp_path: Pa
 
 @pytest.mark.parametrize(
     "words",
-    [["run"], ["run", "-m"], ["run", "--timeout", "soon", "x.py"], ["fly"], ["explain", "TLG999"], ["report"], ["resume"]],
+    [
+        ["run"],
+        ["run", "-m"],
+        ["run", "--timeout", "soon", "x.py"],
+        ["fly"],
+        ["explain", "TLG999"],
+        ["report"],
+        ["resume"],
+    ],
 )
 def test_bad_usage_says_what_to_do(words: list[str], tmp_path: Path) -> None:
     done = triage(*words, cwd=tmp_path)

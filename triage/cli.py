@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("triage: interrupted; `triage resume` goes on with the case, `triage report` shows it", file=sys.stderr)
         return 130
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever breaks, the user gets a report
         return _own_failure(error)
 
 

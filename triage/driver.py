@@ -231,9 +231,7 @@ def _environment_of_run(session: Session) -> dict[str, str]:
     return {str(k): str(v) for k, v in values.items() if v is not None} if isinstance(values, dict) else {}
 
 
-def _execute(
-    session: Session, effect: walker.Run, template: Callable[[], Template], progress: Progress
-) -> None:
+def _execute(session: Session, effect: walker.Run, template: Callable[[], Template], progress: Progress) -> None:
     case = session.case
     spec = SPECS[effect.tool]
     progress(f"{spec.title}" + (f" ({effect.about})" if effect.about != "run" else ""))
@@ -254,9 +252,7 @@ def _execute(
         session.apply(plain)
 
 
-def _run_tool(
-    session: Session, effect: walker.Run, template: Callable[[], Template], progress: Progress
-) -> Result:
+def _run_tool(session: Session, effect: walker.Run, template: Callable[[], Template], progress: Progress) -> Result:
     """Run a tool. A tool that breaks is a failed step with its traceback as an artifact, and the walk goes on."""
     case = session.case
     work = Work(
@@ -278,7 +274,7 @@ def _run_tool(
     )
     try:
         return RUNNERS[effect.tool](work)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever breaks, the user gets a report
         import traceback
 
         (work.dir / "failure.txt").write_text("".join(traceback.format_exception(error)), encoding="utf-8")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -162,12 +162,13 @@ def probe(
     timeout: float = TIMEOUT,
     program_timeout: float = PROGRAM_TIMEOUT,
     environ: Mapping[str, str] | None = None,
+    tick: Callable[[float], None] | None = None,
 ) -> Machine:
     """Look at the machine from inside the interpreter `python`; never raises for what it finds there.
 
     `modules` and `attributes` (`module:name`) are looked for in addition, for the inventory of upstream tools.
     `environ` is added to the child's environment. `timeout` in seconds is for all of it, `program_timeout` for
-    each call of a program.
+    each call of a program. `tick` is called about ten times a second with the seconds since the start.
     """
     spec = {
         "environment": ENVIRONMENT,
@@ -183,7 +184,7 @@ def probe(
         request = folder / "request.json"
         request.write_text(json.dumps(spec), encoding="utf-8")
         command = (python, str(HARNESS / "machine.py"), str(told), str(request))
-        ended = run_command(command, folder, timeout=timeout, env=environ)
+        ended = run_command(command, folder, timeout=timeout, env=environ, tick=tick)
         lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
         stderr = folder / "stderr"
         tail = stderr.read_text(encoding="utf-8", errors="replace")[-STDERR_TAIL:] if stderr.exists() else ""

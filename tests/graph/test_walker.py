@@ -40,7 +40,9 @@ def walk(
         if isinstance(effect, walker.Finish):
             return state
         known = findings if effect.node == found_at else known
-        done = walker.Done(Step(effect.node, effect.tool, effect.about, seconds=1.0), answers.get(effect.node, ()), known)
+        done = walker.Done(
+            Step(effect.node, effect.tool, effect.about, seconds=1.0), answers.get(effect.node, ()), known
+        )
         state, effect = walker.step(context, state, done)
     raise AssertionError("the walk does not end")
 
@@ -148,7 +150,7 @@ def test_resume_on_a_machine_with_the_missing_capability_runs_the_skipped_step()
 def test_resume_after_a_kill_repeats_the_interrupted_step() -> None:
     context = walker.Context(loads(TEXT), ALL_BUILT)
     state, effect = walker.step(context, walker.State(), walker.Begin("script", LAPTOP, 10.0))
-    again, effect = walker.step(context, state, walker.Resume(LAPTOP, 10.0))
+    _, effect = walker.step(context, state, walker.Resume(LAPTOP, 10.0))
     assert isinstance(effect, walker.Run) and effect.node == "observe"
 
 

@@ -59,7 +59,9 @@ def renamed(text: str) -> Script:
     own |= {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     fixed = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
     fixed |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
-    fixed |= {a.asname or a.name for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
+    fixed |= {
+        a.asname or a.name for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names
+    }
     names = {
         name: f"q{len(name)}_{name[::-1]}"
         for name in own - fixed

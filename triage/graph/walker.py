@@ -37,8 +37,8 @@ class Context:
 
     graph: Graph
     tools: Mapping[str, ToolSpec]
-    #: the command line that repeats the walk, for `Step.command`; `{node}` is replaced
-    command: str = "triage resume --node {node}"
+    #: the command that goes on with the case, for `Step.command`
+    command: str = "triage resume"
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _advance(context: Context, state: State) -> tuple[State, Effect]:
         skipped = Step(
             node=node.name, tool=node.tool, about=token.about, status=StepStatus.SKIPPED,
             outcome=StepOutcome.UNKNOWN, why=token.why, detail=reason, number=len(state.steps) + 1,
-            command=context.command.format(node=node.name), elsewhere=spec.elsewhere,
+            command=context.command, elsewhere=spec.elsewhere,
         )  # fmt: skip
         state = _leave(context, replace(state, steps=(*state.steps, skipped)), token)
     return replace(state, finished=True), Finish()
@@ -204,7 +204,7 @@ def _record(context: Context, state: State, event: Done) -> State:
     spent = event.step.seconds if event.counts else 0.0
     done = replace(
         event.step, node=token.node, tool=context.graph.nodes[token.node].tool, about=token.about, why=token.why,
-        number=len(state.steps) + 1, command=event.step.command or context.command.format(node=token.node),
+        number=len(state.steps) + 1, command=event.step.command or context.command,
     )  # fmt: skip
     state = replace(
         state,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -14,6 +14,7 @@ from triage.knowledge.files import rules_root
 from triage.knowledge.load import load_rules
 from triage.lints.hazard import Hazard
 from triage.model import Caliber, Fact, StepOutcome
+from triage.progress import Progress
 from triage.report import machine_page
 from triage.report.text import encodable
 from triage.tools.base import Result, Work
@@ -27,13 +28,16 @@ SPEC = ToolSpec(
 )
 
 
-def examine(python: str, root: Path | None = None) -> tuple[Diagnosis, Reference]:
+def examine(
+    python: str, root: Path | None = None, progress: Callable[[str], None] = lambda line: None
+) -> tuple[Diagnosis, Reference]:
     """Probe the machine from inside the interpreter `python` and judge what is found. Takes seconds: two imports."""
     reference = diagnosis.load_reference(root or rules_root())
     machine = probe.probe(
         python,
         modules=[t.module for t in reference.tools if t.module],
         attributes=[t.attribute for t in reference.tools if t.attribute],
+        tick=lambda seconds: progress(f"looking at the machine, importing torch and tilelang: {seconds:.0f} s"),
     )
     checked_with = {rule.code: rule.checked_with for rule in load_rules(root).rules}
     return diagnosis.diagnose(machine, reference, checked_with), reference
@@ -50,7 +54,8 @@ def command(
         known = ", ".join(probe.CAPABILITIES)
         print(f"triage doctor: no such capability: {', '.join(unknown)}; known: {known}", file=sys.stderr)
         return 2
-    found, reference = examine(python)
+    with Progress(sys.stderr) as progress:
+        found, reference = examine(python, progress=progress.tell)
     page = machine_page.as_json if as_json else machine_page.render
     out.write(encodable(page(found, reference, names), out.encoding or "utf-8"))
     able = probe.capabilities(found.machine)
@@ -59,7 +64,7 @@ def command(
 
 def run(work: Work) -> Result:
     """The step: problems of the installation become hazards that rules may match, each named by `hazard.kind`."""
-    found, _ = examine(work.options.python or sys.executable, work.rules_root)
+    found, _ = examine(work.options.python or sys.executable, work.rules_root, work.progress)
     problems = [p for p in found.problems if p.weight == Weight.PROBLEM]
     hazards = tuple(
         Hazard(f"environment-{p.name}", "installation", fields={"title": p.title, "why": p.why, "do": p.do})

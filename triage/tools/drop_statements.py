@@ -66,6 +66,4 @@ def _culprit(kernel: Kernel, found: Localization) -> Culprit:
         if name.startswith("passing.")
         for value in values
     )
-    return Culprit(
-        kernel.id, found.location, found.labels, found.confidence or Confidence.POSSIBLE, found.how, passing
-    )
+    return Culprit(kernel.id, found.location, found.labels, found.confidence or Confidence.POSSIBLE, found.how, passing)

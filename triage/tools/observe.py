@@ -41,7 +41,13 @@ SPEC = ToolSpec(
 )  # fmt: skip
 
 #: Stages that the phase of an event alone decides; the tables of `knowledge.stages` refine the others.
-STAGE_OF_PHASE = {"call": "call", "launch": "launch", "load": "runtime", "device": "device-compile", "codegen": "codegen"}
+STAGE_OF_PHASE = {
+    "call": "call",
+    "launch": "launch",
+    "load": "runtime",
+    "device": "device-compile",
+    "codegen": "codegen",
+}
 
 
 def run(work: Work) -> Result:
@@ -304,9 +310,13 @@ def _not_checked(
         for reason in k.phases.values()
         if isinstance(reason, str) and reason != "unfinished"
     }
-    lines += [NotChecked("the generated source was not compiled", reason, "triage doctor") for reason in sorted(skipped)]
-    if virtual and launches:
-        again = "triage resume (on a machine with the GPU)"
+    lines += [
+        NotChecked("the generated source was not compiled", reason, "triage doctor") for reason in sorted(skipped)
+    ]
+    if kernels and not launches:
+        lines.append(NotChecked("values, races and speed: no kernel was executed", "the script launches none"))
+    elif kernels and virtual:
+        again = "triage resume (on a machine with a GPU)"
         lines.append(NotChecked("values, races and speed: no kernel was executed", "no GPU", again))
     made_up = sorted({str(e.get("what")) for e in events if e["type"] == "virtual"})
     if made_up:

@@ -27,6 +27,7 @@ SPEC = ToolSpec(
     essential=True,
 )
 
+
 def run(work: Work) -> Result:
     """Read the streams and events of the observed run."""
     directory = work.case.path / str(work.facts["run.dir"])
