@@ -45,7 +45,7 @@ def whole(of: BufferInfo, mode: str) -> Access:
 
 
 def op(name: str, *accesses: Access, line: int = 10, **params: Any) -> Statement:
-    text = f"T.{name}({', '.join(a.buffer for a in accesses)})"
+    text = f"{name}({', '.join(a.buffer for a in accesses)})"
     call = TileOp(name, tuple(f"{a.buffer}[…]" for a in accesses), params)
     return Statement(str(next(_ids)), "op", Place(FILE, line), text, op=call, accesses=accesses)
 

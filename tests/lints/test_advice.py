@@ -53,3 +53,10 @@ def test_vectors_an_access_can_be(extent: int, dtype: str, arch: str) -> None:
 def test_vectors_it_cannot(extent: int, dtype: str) -> None:
     hazard = only(vectorized(extent, dtype), "vector-extent")
     assert hazard.fields["extent"] == extent and hazard.fields["lanes"] in (4, 8)
+
+
+def test_half_of_a_manual_schedule() -> None:
+    hazard = only(kernel([], loop("pipelined", 8, tl_pipeline_order=[0, 1], num_stages=2)), "pipeline-schedule-ignored")
+    assert (hazard.fields["given"], hazard.fields["missing"], hazard.fields["num_stages"]) == ("order", "stage", 2)
+    both = loop("pipelined", 8, tl_pipeline_order=[0, 1], tl_pipeline_stage=[0, 1])
+    assert kinds(kernel([], both)) == []

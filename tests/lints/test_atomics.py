@@ -41,3 +41,18 @@ def test_maxima_without_an_instruction(dtype: str, expected: list[str]) -> None:
     statement = dataclasses.replace(call(text), accesses=(region("m", "readwrite", (0, 0, 1)),))
     assert kinds(kernel([A, of], loop("parallel", 128, statement))) == expected
     assert kinds(kernel([A, of], statement, target={"kind": "hip", "mcpu": "gfx942"}), "gfx942") == []
+
+
+@pytest.mark.parametrize("scope", ["local.fragment", "local"])
+def test_atomics_on_what_no_other_thread_sees(scope: str) -> None:
+    own = buffer("f", (128,), scope)
+    clear = op("fill", region("f", "write", (0, 0, 128)))
+    text = "old = atomic_add_ret_elem_op(access_ptr(f[0], 1, 3), A[i])"
+    read = region("A", "read", (0, 127, 1))
+    bound = Statement("b", "bind", Place("kernel.py", 14), text, accesses=(region("f", "readwrite", (0, 0, 1)), read))
+    tile = op("atomicadd", region("A", "read", (0, 0, 128)), region("f", "write", (0, 0, 128)), line=15)
+    for statement in (bound, tile):
+        hazard = only(kernel([A, own], clear, statement), "atomic-on-registers")
+        assert hazard.at == statement.at and hazard.fields["scope"] == scope
+    from_fragment = op("atomicadd", region("f", "read", (0, 0, 128)), region("A", "write", (0, 0, 128)))
+    assert kinds(kernel([A, own], clear, from_fragment)) == []

@@ -5,7 +5,7 @@ from lint_kernels import branch, call, found, kernel, kinds, only
 
 from triage.model import Place
 
-SYNC = 'T.tvm_storage_sync("shared")'
+SYNC = 'tvm_storage_sync("shared")'
 
 
 def test_a_barrier_that_half_the_block_reaches() -> None:
@@ -32,8 +32,8 @@ def test_legal_barriers() -> None:
         call(SYNC),
         branch("bx == 0", call(SYNC), divergent=False),
         branch("n == 0", call(SYNC)),
-        branch("tx < 64", call('T.tvm_storage_sync("shared", 1, 64)'), divergent=True),
-        branch("tx < 64", call('T.tvm_storage_sync("warp")'), divergent=True),
+        branch("tx < 64", call('tvm_storage_sync("shared", 1, 64)'), divergent=True),
+        branch("tx < 64", call('tvm_storage_sync("warp")'), divergent=True),
         branch("tx < 64", call(SYNC), divergent=True, orelse=(call(SYNC),)),
     ):
         assert kinds(kernel([], statement)) == []

@@ -61,7 +61,7 @@ def test_what_may_not_happen_is_not_held_against_anyone() -> None:
         store(inexact),
         store(guarded),
         branch("i < 128", store(beyond)),
-        loop("serial", 201, branch("i == 127", call("T.loop_break()")), store(beyond)),
+        loop("serial", 201, branch("i == 127", call("loop_break()")), store(beyond)),
         loop("serial", 0, store(beyond)),
         loop("serial", "n", store(region("s", "read", (0, None, 1)))),
     ):
@@ -69,7 +69,7 @@ def test_what_may_not_happen_is_not_held_against_anyone() -> None:
 
 
 def test_after_an_early_return_nothing_is_certain() -> None:
-    leaving = branch("bx > n", call("T.thread_return()"))
+    leaving = branch("bx > n", call("thread_return()"))
     beyond = store(region("s", "read", (200, 200, 1)))
     assert kinds(kernel([S, F], *READY, leaving, beyond)) == []
     assert kinds(kernel([S, F], *READY, beyond, leaving)) == ["index-out-of-bounds"]

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from lint_kernels import FILE, buffer, kernel, kinds, only
 
-from triage.model import Place
+from triage.model import Launch, Place
 
 SOURCE = 'extern "C" __global__ void __launch_bounds__({threads}, 1) main_kernel(float* A) {{}}'
 
@@ -57,8 +59,8 @@ def test_clusters() -> None:
 
 
 def test_a_function_that_launches_two_kernels() -> None:
-    two = tuple({"key": "tl.launch_threads", "value": [threads, 1, 1]} for threads in (2048, 64))
-    assert only(kernel([], threads=(64, 1, 1), annotations=two), "threads-over-limit").fields["threads"] == 2048
+    large, small = (Launch((8,), (threads, 1, 1), (), Place(FILE, line)) for threads, line in ((2048, 5), (64, 15)))
+    assert only(kernel([], launches=(small, large)), "threads-over-limit").at == Place(FILE, 5)
     tile = buffer("f", (256, 256), "local.fragment")
-    legal = tuple({"key": "tl.launch_threads", "value": [threads, 1, 1]} for threads in (512, 64))
-    assert kinds(kernel([tile], threads=(64, 1, 1), annotations=legal)) == []  # whose fragment it is, nobody says
+    legal = dataclasses.replace(large, threads=(512,))
+    assert kinds(kernel([tile], launches=(legal, small))) == []  # whose fragment it is, nobody says

@@ -42,10 +42,12 @@ DETECTORS = (
     bounds.regions,  # region-out-of-bounds
     uninitialized.reads,  # uninitialized-read, partly-uninitialized-read
     atomics.once_per_block,  # atomic-once-per-block
+    atomics.on_registers,  # atomic-on-registers
     barriers.divergent,  # divergent-barrier
     # works, and not as the author hoped
     registers.fragments,  # fragment-over-registers
     pipeline.stages,  # pipeline-deeper-than-loop
+    pipeline.schedule,  # pipeline-schedule-ignored
     vectors.extents,  # vector-extent
     atomics.emulated,  # atomic-emulated
 )

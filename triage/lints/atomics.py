@@ -11,7 +11,8 @@ from triage.lints.program import Program, Visit, shown
 from triage.model import BufferInfo
 
 TILE_ATOMICS = frozenset({"atomicadd", "atomicmax", "atomicmin"})
-EXTREMUM = re.compile(r"\batomic_?(?:max|min)")
+ATOMIC = re.compile(r"(?:\w+ = )?(?P<op>atomic_?[a-z]+)\w*\(")
+EXTREMUM = re.compile(r"atomic_?(?:max|min)")
 #: types without an atomic maximum in hardware
 EMULATED = frozenset({"float16", "bfloat16"})
 
@@ -35,17 +36,32 @@ def once_per_block(program: Program, device: Device, source: str | None) -> Iter
                 yield _hazard("atomic-once-per-block", visit, destination, fields)
 
 
+def on_registers(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """An atomic update of a fragment or a local array: no other thread sees it, and the hardware has no such operation."""
+    for visit, operation, target in _atomics(program):
+        if target.scope in ("local", "local.fragment", "local.var"):
+            fields = {"op": operation, "buffer": shown(target), "scope": target.scope}
+            yield _hazard("atomic-on-registers", visit, target, fields)
+
+
 def emulated(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """An atomic maximum or minimum of 16-bit floats: a loop of compare-and-swap instead of one instruction."""
     if program.target_kind() != "cuda":
         return
+    for visit, operation, target in _atomics(program):
+        if EXTREMUM.match(operation) and target.dtype in EMULATED:
+            fields = {"op": operation, "buffer": shown(target), "dtype": target.dtype}
+            yield _hazard("atomic-emulated", visit, target, fields)
+
+
+def _atomics(program: Program) -> Iterator[tuple[Visit, str, BufferInfo]]:
+    """Every atomic operator with its short name and the buffer it updates."""
     for visit in program.visits:
-        found = EXTREMUM.match(visit.statement.text) if visit.statement.kind in ("call", "op", "bind") else None
-        written = [program.buffers.get(a.buffer) for a in visit.statement.accesses if a.mode != "read"]
-        if found is None or not written or written[0] is None or written[0].dtype not in EMULATED:
-            continue
-        fields = {"op": found[0], "buffer": shown(written[0]), "dtype": written[0].dtype}
-        yield _hazard("atomic-emulated", visit, written[0], fields)
+        statement = visit.statement
+        found = ATOMIC.match(statement.text) if statement.kind in ("call", "op", "bind") else None
+        updated = [program.buffers.get(a.buffer) for a in statement.accesses if a.mode != "read"]
+        if found is not None and len(updated) == 1 and updated[0] is not None:
+            yield visit, found["op"].removesuffix("_elem").removesuffix("_"), updated[0]
 
 
 def _values_of_threads(program: Program) -> set[str]:

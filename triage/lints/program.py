@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from triage.model import Access, BufferInfo, KernelRecord, Place, Statement
+from triage.model import Access, BufferInfo, KernelRecord, Launch, Place, Statement
 
-#: the annotation by which `T.Kernel` says how many threads a block has
-LAUNCH_THREADS = "tl.launch_threads"
 #: calls after which the rest of a body may not run, as the printed statement shows them
 LEAVES_EARLY = re.compile(r"\b(?:thread_return|loop_break|break_loop|continue_loop|ret)\(")
 
@@ -54,17 +52,20 @@ class Program:
                 if buffer is not None:
                     yield visit, access, buffer
 
-    @cached_property
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """Every kernel the function launches, in program order."""
+        return self.kernel.launches or (self.kernel.launch,)
+
+    @property
     def blocks(self) -> tuple[tuple[int, ...], ...]:
-        """The dimensions of each block launched, where they are constant: one, unless the function holds two kernels."""
-        noted = [a.get("value") for a in self.kernel.annotations if a.get("key") == LAUNCH_THREADS]
-        launched = [n for n in noted if isinstance(n, list)] if len(noted) > 1 else [self.kernel.launch.threads]
-        return tuple(tuple(dims) for dims in launched if dims and all(type(n) is int for n in dims))
+        """The dimensions of the blocks launched, where they are constant."""
+        return tuple(dims for launch in self.launches if (dims := constant(launch.threads)))
 
     @property
     def threads(self) -> int | None:
         """Threads of a block; None if not constant, or if the function launches blocks of several sizes."""
-        sizes = {math.prod(dims) for dims in self.blocks}
+        sizes = {math.prod(dims) if (dims := constant(launch.threads)) else None for launch in self.launches}
         return sizes.pop() if len(sizes) == 1 else None
 
     def owner(self, buffer: BufferInfo) -> BufferInfo:
@@ -77,6 +78,12 @@ class Program:
 
     def target_kind(self) -> str:
         return str(self.kernel.target.get("kind", ""))
+
+
+def constant(dims: tuple[int | str, ...]) -> tuple[int, ...]:
+    """Dimensions that are all known; empty if one of them is symbolic."""
+    known = tuple(n for n in dims if isinstance(n, int))
+    return known if len(known) == len(dims) else ()
 
 
 def shown(buffer: BufferInfo) -> str:

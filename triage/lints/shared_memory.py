@@ -71,9 +71,16 @@ def dynamic_extent(program: Program, device: Device, source: str | None) -> Iter
                 "extent": symbols[0],
                 "dtype": buffer.dtype,
                 "limit": device.shared_optin,
+                "extent_that_fits": _extent_that_fits(buffer, device.shared_optin) if len(symbols) == 1 else None,
                 "arch": device.arch,
             }
             yield Hazard("shared-extent-dynamic", program.kernel.name, buffer.at, fields=fields, certainty="likely")
+
+
+def _extent_that_fits(buffer: BufferInfo, limit: int | None) -> int | None:
+    """The largest value of the one symbolic extent with which the buffer alone still fits; a bound from above."""
+    per_step = buffer.bits * math.prod(extent for extent in buffer.shape if isinstance(extent, int))
+    return limit * 8 // per_step if limit is not None and per_step > 0 else None
 
 
 def _versioned(program: Program) -> Iterator[Versioned]:
