@@ -202,10 +202,18 @@ def test_the_cause_of_an_error_is_placed_by_the_frames_of_the_outer_one(rules: R
     assert finding.rule == "TLG901" and finding.location and finding.location.line == 9
 
 
-def test_a_context_that_was_only_being_handled_is_at_most_likely(rules: RuleSet) -> None:
+def test_a_context_that_was_only_being_handled_does_not_stand_for_what_came_after(rules: RuleSet) -> None:
+    """`try: first() except Exception: second()`, and it is the second that ends the script."""
     context = replace(tile_error(user_frame(3), library_frame()), relation="context")
-    outer = replace(tile_error(user_frame(9, text="raise SystemExit(1)"), message="gave up"), causes=(context,))
-    assert one(outer, rules).confidence is Confidence.LIKELY
+    other = library_frame("/v/site-packages/torch/a.py")
+    outer = replace(tile_error(user_frame(9), other, message="the second failed"), causes=(context,), stage="dsl")
+    found = judge(records_of_error(outer), {}, rules, SEEN)
+    assert [(f.rule, f.state, f.confidence) for f in found] == [
+        ("TLG901", State.CLASSIFIED, Confidence.POSSIBLE),
+        (None, State.CLASSIFIED, Confidence.POSSIBLE),
+    ]
+    decided = judge(records_of_error(outer, decides=context), {}, rules, SEEN)
+    assert [(f.rule, f.confidence) for f in decided] == [("TLG901", Confidence.CONFIRMED)]
 
 
 def test_an_endless_chain_of_causes_is_judged(rules: RuleSet) -> None:

@@ -5,7 +5,8 @@ stage alone. A finding is `localized` only if the rule matched, its place is kno
 likely; the place is never the line that merely started a compile (see `rule.default_place`).
 
 Confidence starts at what the rule allows and goes down: to at most likely where the raising frame could not be seen,
-to at most likely where a warning or a log line is all there is, and one step on a tilelang that the rule was not
+to at most likely where a warning or a log line is all there is, to possible for an error that was merely being handled when
+another one came, and one step on a tilelang that the rule was not
 checked against.
 """
 
@@ -94,9 +95,9 @@ def judge(
                 found.append(finding_of_rule(rule, record, trial, seen))
         findings += sorted(found, key=lambda finding: _order(finding, rules))
         if record.on == "error":
-            if any(f.level == "fault" for f in found):
+            if record.certain and any(f.level == "fault" for f in found):
                 explained.add(chain)
-            else:
+            elif record.certain:
                 unexplained.setdefault(chain, record)
     findings += [fallback(record, seen) for chain, record in unexplained.items() if chain not in explained]
     return fold(findings)
@@ -155,6 +156,8 @@ def confidence_of(rule: Rule, record: Record, trial: Trial, tilelang: str | None
     steps = LADDER.index(Confidence(rule.confidence))
     if trial.outcome is Outcome.UNOBSERVED or not record.certain:
         steps = max(steps, LADDER.index(Confidence.LIKELY))
+    if record.on == "error" and not record.certain:  # it was being handled when another error decided
+        steps = LADDER.index(Confidence.POSSIBLE)
     if tilelang and not checked_with(rule, tilelang):
         steps += 1
     return LADDER[min(steps, len(LADDER) - 1)]
