@@ -86,6 +86,33 @@ def test_frames_of_the_library_are_not_the_users(recorded):
     assert len(record.frames) > 1
 
 
+def test_an_error_the_harness_raises_for_the_user_stands_at_the_users_call(harness, context, script):
+    """As where the virtual device refuses an argument: the frames of the harness itself are left out."""
+
+    def refuse():
+        harness("expressions").evaluate(object(), {})
+
+    def seen_by_the_harness():
+        try:
+            refuse()
+        except harness("expressions").Unknown as error:
+            told.append(harness("errors").record(error, context, "call", "k1", True))
+
+    told: list[dict] = []
+    seen_by_the_harness.__code__ = in_harness(harness, seen_by_the_harness)
+    refuse.__code__ = in_harness(harness, refuse)
+    script("x = 1\n\ncall()\n", call=seen_by_the_harness)
+    (record,) = told
+    frames = [frame for frame in record["frames"] if frame["user"] and "user1.py" in frame["file"]]
+    assert [frame["line"] for frame in frames] == [3]
+    assert record["frames"][-1] == frames[-1]
+
+
+def in_harness(harness, function):
+    """The code of a function as if it stood in a file of the harness."""
+    return function.__code__.replace(co_filename=harness("errors").__file__)
+
+
 KERNEL = """
     import tilelang
     import tilelang.language as T

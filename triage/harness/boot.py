@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 
-if __name__ == "__main__" and sys.path and not sys.flags.safe_path:
+SAFE_PATH = getattr(sys.flags, "safe_path", False)  # since Python 3.11
+if __name__ == "__main__" and not SAFE_PATH:
     sys.path.pop(0)  # this directory: its file names must not shadow anything
 
 import builtins
@@ -175,13 +176,13 @@ class Script:
         argv = list(self.spec.get("argv", []))
         if self.spec.get("module"):
             sys.argv = ["-m", *argv]
-            if not sys.flags.safe_path:
+            if not SAFE_PATH:
                 sys.path.insert(0, os.getcwd())
             runpy._run_module_as_main(self.spec["module"], alter_argv=True)  # what `python -m` itself calls
             return
         path = self.spec["script"]
         sys.argv = [path, *argv]
-        if not sys.flags.safe_path:
+        if not SAFE_PATH:
             sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
         full = os.path.abspath(path)
         loader = importlib.machinery.SourceFileLoader("__main__", full)

@@ -114,8 +114,9 @@ def frames(trace: types.TracebackType | None, context: Any) -> list[dict[str, An
         entries.append(Entry(trace.tb_frame, trace.tb_lineno or 0, trace.tb_lasti))
         trace = trace.tb_next
     inside = next((n for n, e in enumerate(entries) if not is_harness(e.frame.f_code.co_filename)), len(entries))
-    if 0 < inside < len(entries):
-        entries = [*_outside(entries[inside - 1].frame), *entries[inside:]]
+    if inside > 0:
+        seen_by = entries[inside - 1] if inside < len(entries) else entries[0]
+        entries = [*_outside(seen_by.frame), *entries[inside:]]
     entries = [e for e in entries if not is_harness(e.frame.f_code.co_filename)]
     if len(entries) > MAX_FRAMES:
         entries = entries[: MAX_FRAMES // 2] + entries[-MAX_FRAMES // 2 :]
