@@ -13,7 +13,7 @@ from typing import Any
 
 from triage.knowledge.judge import Observability, fold, judge
 from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error
-from triage.knowledge.rule import FRAME_STAGES, RuleSet
+from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.lints.hazard import Hazard
 from triage.model import Confidence, ErrorRecord, Finding, FoundBy, State, WarningRecord, to_json
@@ -88,10 +88,10 @@ def _at_culprit(finding: Finding, error: ErrorRecord, culprits: Sequence[Culprit
     Without a rule the cause stays unknown, so the finding stays classified, but it has a place now.
     """
     culprit = next((c for c in culprits if c.kernel == error.kernel and c.location), None)
-    if culprit is None or culprit.location is None or finding.stage in FRAME_STAGES:
+    if culprit is None or culprit.location is None:
         return finding
-    if finding.location is not None and finding.location.found_by is FoundBy.LINE_DIRECTIVE:
-        return finding
+    if finding.location is not None and finding.location.found_by is not FoundBy.SPAN:
+        return finding  # a span in an error text often names a declaration nearby; the other ways name the line itself
     confidence = max(finding.confidence, culprit.confidence, key=LADDER.index)
     sure = finding.rule is not None and confidence is not Confidence.POSSIBLE
     labels = (*culprit.labels, *(label for label in finding.labels if label not in culprit.labels))

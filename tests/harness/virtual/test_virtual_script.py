@@ -54,7 +54,7 @@ tilelang.testing.torch_assert_close(c, reference)
 profiler = kernel.get_profiler()
 profiler.assert_allclose(lambda a, b: (a @ b).float())
 profiler.assert_consistent(repeat=2)
-print("LATENCY", profiler.do_bench(), profiler.do_bench(lambda: kernel(a, b), quantiles=[0.2, 0.5, 0.8]))
+print("LATENCY", profiler.do_bench(), tilelang.profiler.do_bench(lambda: kernel(a, b), quantiles=[0.2, 0.5, 0.8]))
 print("SOURCE", "__global__" in kernel.get_kernel_source())
 """
 

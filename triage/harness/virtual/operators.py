@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import light_compiler, shapes
+from . import light_compiler, session, shapes
 from .tensors import CPU, DEVICE, MARK, META, Memory, VirtualTensor, host, is_cuda, values, without_values
 
 aten = torch.ops.aten
@@ -160,9 +160,21 @@ def _run(
         kwargs = {**kwargs, "pin_memory": False}
     if any(_payload(t).is_meta for t in inputs) or _too_large(func, operator, inputs, args, kwargs):
         return _on_shapes(func, operator, args, kwargs)
-    if operator.has_device and "device" in kwargs:
-        kwargs = {**kwargs, "device": _payload(kwargs["device"])}
-    return func(*(_payload(a) for a in args), **{k: _payload(v) for k, v in kwargs.items()})
+    try:
+        return func(*(_payload(a) for a in args), **{k: _payload(v) for k, v in kwargs.items()})
+    except (NotImplementedError, RuntimeError) as error:
+        if "not implemented" not in str(error) and "not supported" not in str(error):
+            raise
+        if operator.writes:
+            return _only_mark(operator, args, kwargs)
+        return _on_shapes(func, operator, args, kwargs)  # the CPU cannot, CUDA may
+
+
+def _only_mark(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Instead of an operator that writes: its result is one of its arguments, with contents nobody computed."""
+    written = operator.written(args, kwargs)
+    _mark(written)
+    return _payload(written[0]) if len(written) == 1 else tuple(_payload(t) for t in written)
 
 
 def _too_large(
@@ -205,7 +217,11 @@ def _on_shapes(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: dic
     except (NotImplementedError, RuntimeError) as error:
         if not isinstance(error, NotImplementedError) and not _needs_values(error):
             raise
-    return func(*(_some_values(a) for a in args), **{k: _some_values(v) for k, v in kwargs.items()})
+    try:
+        return func(*(_some_values(a) for a in args), **{k: _some_values(v) for k, v in kwargs.items()})
+    except (NotImplementedError, RuntimeError) as error:
+        session.virtual(f"limit of the virtual device: {operator.name}: {str(error).splitlines()[0]}")
+        raise
 
 
 def _needs_values(error: Exception) -> bool:

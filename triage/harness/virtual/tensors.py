@@ -22,7 +22,7 @@ META = torch.device("meta")
 FLOAT_LIMIT = 1 << 16
 #: integer and boolean tensors are kept longer: scripts take sizes, offsets and indices from them
 INTEGER_LIMIT = 1 << 22
-#: where no values are left but some are needed, zeros are made up to this many elements
+#: where no values are left but some are needed, this many zeros are made up at most
 ZEROS_LIMIT = 1 << 26
 
 #: on a plain CPU tensor that a made-up value was copied into
@@ -249,11 +249,12 @@ def without_values(shape: Iterable[int], dtype: torch.dtype | None, slack: int =
 
 
 def values(tensor: torch.Tensor) -> torch.Tensor:
-    """The payload, or zeros (ones for booleans) in its place. Raises `RuntimeError` above `ZEROS_LIMIT` elements."""
+    """The payload, or zeros (ones for booleans) in its place; one element stands for all of a very large tensor."""
     payload = tensor.payload if isinstance(tensor, VirtualTensor) else tensor
     if not payload.is_meta:
         return payload
-    if payload.numel() > ZEROS_LIMIT:
-        raise RuntimeError(f"the virtual device has no values for a tensor of {payload.numel()} elements")
-    made = torch.zeros(payload.shape, dtype=payload.dtype)
-    return made.logical_not_() if payload.dtype == torch.bool else made
+    large = payload.numel() > ZEROS_LIMIT
+    made = torch.zeros([1] * payload.dim() if large else payload.shape, dtype=payload.dtype)
+    if payload.dtype == torch.bool:
+        made.logical_not_()
+    return made.expand(payload.shape) if large else made
