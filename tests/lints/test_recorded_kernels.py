@@ -52,3 +52,8 @@ def test_other_devices_have_other_limits() -> None:
     gemm = from_json(KernelRecord, records["pipelined_gemm"])
     assert inspect(gemm, DEVICES["sm_80"]) == ()
     assert [h.kind for h in inspect(gemm, DEVICES["sm_75"])] == ["shared-over-limit"]
+
+
+def test_every_kind_of_the_recorded_faults_is_documented() -> None:
+    documented = re.findall(r"`([a-z0-9-]+)`", (RECORDS.parents[1] / "docs" / "hazards.md").read_text())
+    assert {kind for _, kind in marked("faulty_kernels")} <= set(documented)
