@@ -40,7 +40,8 @@ def find(
     """All findings. `facts` maps what facts are about (`run`, `kernel:k1`) to their values; `ignore` names rules."""
     findings: list[Finding] = []
     for error in errors:
-        chain = records_of_error(error, error.stage)
+        one = decisive(error)
+        chain = records_of_error(error, seen.stage_of(one), decides=one)
         of_error = judge(chain, _facts(facts, chain[0].about), rules, seen)
         findings += [_recovered(_at_culprit(f, error, culprits), error) for f in of_error]
     for warning in warnings:
@@ -59,7 +60,7 @@ def records_of_text(text: str, artifact: str, stages: Stages) -> list[Record]:
     records = []
     for error in reading.errors:
         one = decisive(error)
-        records += records_of_error(one, stages.stage_of(one).stage or one.stage)
+        records += records_of_error(error, stages.stage_of(one).stage or one.stage, decides=one)
     return records + [record_of_warning(warning) for warning in reading.warnings]
 
 

@@ -12,14 +12,13 @@ from triage.experiment.template import Program, TemplateError
 from triage.experiment.template import Result as Outcome
 from triage.graph.spec import ToolSpec
 from triage.model import ErrorRecord, Fact, NotChecked, StepOutcome, StepStatus
-from triage.readers import decisive
 from triage.tools.base import Kernel, Result, Work
-from triage.tools.read_error import with_stage
+from triage.tools.error_facts import ADDS, error_facts
 
 SPEC = ToolSpec(
     "lower-kernels",
     "compile only: lower every captured kernel",
-    adds=("kernels.failing", "kernel.failed", "error.text", "error.stage", "error.type"),
+    adds=("kernels.failing", "kernel.failed", *ADDS),
     seconds=lambda facts: 0.5,
 )
 
@@ -46,17 +45,13 @@ def run(work: Work) -> Result:
             kernels.append(replace(kernel, phases={**kernel.phases, "lower": ok}))
             facts.append(Fact("kernel.failed", ok is False, f"kernel:{kernel.id}", source="lower-kernels"))
             if outcome.error is not None:
-                errors.append(with_stage(work, decisive(replace(outcome.error, kernel=kernel.id))))
+                errors.append(replace(outcome.error, kernel=kernel.id))
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the lowering process does not work: {error}")
     failing += sum(k.failed for k in kernels)
     facts.append(Fact("kernels.failing", failing, source="lower-kernels"))
     if errors:
-        facts += [
-            Fact("error.text", errors[-1].message[:2000] or errors[-1].type, source="lower-kernels"),
-            Fact("error.type", errors[-1].type, source="lower-kernels"),
-        ]
-        facts += [Fact("error.stage", errors[-1].stage, source="lower-kernels")] if errors[-1].stage else []
+        facts += error_facts(errors[-1], work.stages, SPEC.name)
     return Result(
         outcome=StepOutcome.FINDING if failing else StepOutcome.CLEAN,
         detail=f"{len(todo)} lowered here; {failing} failed",

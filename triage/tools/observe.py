@@ -27,27 +27,19 @@ from triage.model import (
 )
 from triage.readers import from_event
 from triage.tools.base import Kernel, Result, Work
+from triage.tools.error_facts import ADDS, error_facts
 
 SPEC = ToolSpec(
     "observe-run",
     "run the script under observation",
     adds=(
         "run.status", "run.code", "run.signal", "run.seconds", "run.dir", "run.mode", "run.how",
-        "error.text", "error.type", "error.phase", "error.stage", "kernels.count", "kernels.failing",
+        *ADDS, "kernels.count", "kernels.failing",
         "kernel.failed", "kernel.name", "launches.count", "comparison.verdict", "comparison.function", "tilelang.version",
         "run.killed_by", "run.env", "errors.handled", "warnings.count",
     ),
     essential=True,
 )  # fmt: skip
-
-#: Stages that the phase of an event alone decides; the tables of `knowledge.stages` refine the others.
-STAGE_OF_PHASE = {
-    "call": "call",
-    "launch": "launch",
-    "load": "runtime",
-    "device": "device-compile",
-    "codegen": "codegen",
-}
 
 
 def run(work: Work) -> Result:
@@ -203,15 +195,7 @@ def _error_facts(work: Work, errors: Sequence[Mapping[str, Any]]) -> list[Fact]:
     last = next((e for e in reversed(errors) if not e.get("handled")), None)
     if last is None:
         return facts
-    error = from_event(last)
-    stage = work.stages.stage_of(error).stage or STAGE_OF_PHASE.get(error.phase or "")
-    values = {
-        "error.text": error.message[:2000] or error.type,
-        "error.type": error.type,
-        "error.phase": error.phase,
-        "error.stage": stage,
-    }
-    return facts + [Fact(name, value, source="events") for name, value in values.items() if value is not None]
+    return [*facts, *error_facts(from_event(last), work.stages, "events")]
 
 
 def _kernel_facts(kernels: Mapping[str, Kernel]) -> list[Fact]:

@@ -16,14 +16,15 @@ from typing import Any
 
 from triage.graph.spec import ToolSpec
 from triage.model import ErrorRecord, Fact, Frame, Location, StepOutcome, WarningRecord
-from triage.readers import Reading, decisive, from_event, read_output, read_stacks, split_lines
+from triage.readers import Reading, from_event, read_output, read_stacks, split_lines
 from triage.tools import observe
 from triage.tools.base import Kernel, Result, Work
+from triage.tools.error_facts import ADDS, error_facts
 
 SPEC = ToolSpec(
     "read-error",
     "read the error: stage, frames, the decisive line",
-    adds=("error.text", "error.type", "error.stage", "error.phase", "error.pass", "errors.count", "warnings.count"),
+    adds=(*ADDS, "errors.count", "warnings.count"),
     essential=True,
 )
 
@@ -34,27 +35,16 @@ def run(work: Work) -> Result:
     events = observe.read_events(directory)
     users = _users(events)
     readings = {name: read_stream(directory / name, users) for name in ("stderr", "stdout")}
-    errors = [
-        with_stage(work, decisive(from_event(event, tuple(readings.values()), users)))
-        for event in observe.error_events(work, events)
-    ]
+    errors = [from_event(event, tuple(readings.values()), users) for event in observe.error_events(work, events)]
     errors = mark_recovered(errors, list(work.kernels.values()))
     ended = observe.read_exit(directory)
     if not any(not error.recovered for error in errors):
-        silent = how_it_died(ended, events, directory, readings, work)
-        errors += [with_stage(work, error) for error in silent]
+        errors += how_it_died(ended, events, directory, readings, work)
     warnings = all_warnings(events, readings)
     last = next((e for e in reversed(errors) if not e.recovered), None)
     facts = [Fact("errors.count", len(errors)), Fact("warnings.count", len(warnings))]
     if last is not None:
-        values = {
-            "error.text": last.message[:2000] or last.type,
-            "error.type": last.type,
-            "error.stage": last.stage,
-            "error.phase": last.phase,
-            "error.pass": last.pass_name,
-        }
-        facts += [Fact(name, value, source="read-error") for name, value in values.items() if value is not None]
+        facts += error_facts(last, work.stages, SPEC.name)
     found = bool(last or warnings)
     return Result(
         outcome=StepOutcome.FINDING if found else StepOutcome.CLEAN,
@@ -75,13 +65,6 @@ def _users(events: Sequence[Mapping[str, Any]]) -> Callable[[str], bool | None]:
     places = [e[key] for e in events for key in ("defined_at", "called_at", "at") if isinstance(e.get(key), dict)]
     known = frozenset(str(p.get("file")) for p in places)
     return lambda file: True if os.path.abspath(file) in known else None
-
-
-def with_stage(work: Work, error: ErrorRecord) -> ErrorRecord:
-    """The error with its stage and pass from the tables, where it does not say them itself."""
-    guess = work.stages.stage_of(error)
-    stage = guess.stage or error.stage or observe.STAGE_OF_PHASE.get(error.phase or "")
-    return replace(error, stage=stage, pass_name=error.pass_name or guess.pass_name)
 
 
 def mark_recovered(errors: Sequence[ErrorRecord], kernels: Sequence[Kernel]) -> list[ErrorRecord]:
@@ -136,7 +119,7 @@ def how_it_died(
         return [ErrorRecord("signal", name, message, frames, phase, causes=printed, kernel=kernel, origin="event")]
     printed = (*readings["stdout"].errors, *readings["stderr"].errors)[-1:]
     if printed:
-        return [decisive(error) for error in printed]
+        return list(printed)
     code = ended.get("code")
     message = f"exit status {code}, and nothing was printed that says why"
     return [ErrorRecord("exception", "SystemExit", message, (), phase, kernel=kernel, origin="event")]
