@@ -34,7 +34,7 @@ def test_each_stage_has_its_own_tiles() -> None:
     assert (hazard.fields["num_stages"], hazard.fields["num_stages_that_fit"]) == (8, 7)
     assert hazard.at == Place("kernel.py", 20)  # the loop: a smaller depth would fit
     assert hazard.certainty == "certain"  # all tiles of one pipeline are alive together
-    assert [label.line for label in hazard.labels] == [6, 7]
+    assert [label.line for label in hazard.labels] == [6, 7, 20]
     assert "8 stages" in hazard.labels[0].text
 
 
@@ -49,6 +49,13 @@ def test_a_tile_that_never_fits_is_the_place_to_look_at() -> None:
     hazard = only(gemm(1024, 128, 128, 2, threads=(1024,)), "shared-over-limit")
     assert hazard.fields["num_stages_that_fit"] is None
     assert hazard.at == Place("kernel.py", 6) and hazard.fields["largest"] == "A_s"
+
+
+def test_a_pipeline_that_fits_only_without_overlap_has_tiles_too_large() -> None:
+    hazard = only(gemm(512, 128, 128, 2, threads=(512,)), "shared-over-limit")
+    assert hazard.fields["num_stages_that_fit"] == 1
+    assert hazard.at == Place("kernel.py", 6) and hazard.labels[-1].line == 20
+    assert "1 would fit" in hazard.labels[-1].text
 
 
 def test_the_same_kernel_on_smaller_and_larger_devices() -> None:

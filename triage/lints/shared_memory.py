@@ -16,6 +16,9 @@ from triage.lints.hazard import Hazard, label, size
 from triage.lints.program import Program, Visit, shared, shown
 from triage.model import BufferInfo, Label, Statement
 
+#: With fewer stages nothing overlaps any more: a pipeline that fits only then has tiles too large, not too many stages.
+SHALLOWEST = 2
+
 
 @dataclass(frozen=True)
 class Versioned:
@@ -44,8 +47,8 @@ def over_limit(program: Program, device: Device, source: str | None) -> Iterator
     yield Hazard(
         "shared-over-limit",
         program.kernel.name,
-        deepest.loop.at if deepest is not None and fits is not None else largest.at,
-        labels=_labels(buffers, versioned, bytes_of),
+        deepest.loop.at if deepest is not None and fits is not None and fits >= SHALLOWEST else largest.at,
+        labels=_labels(buffers, versioned, bytes_of) + _loop_label(deepest, fits),
         fields={
             "bytes": asked,
             "limit": limit,
@@ -142,6 +145,13 @@ def _stages_that_fit(total: int, limit: int, versioned: dict[str, Versioned]) ->
     per_stage = sum(v.buffer.bytes or 0 for v in versioned.values() if v.stages == deepest)
     surplus = math.ceil((total - limit) / per_stage) if per_stage else deepest
     return deepest - surplus if surplus < deepest else None
+
+
+def _loop_label(deepest: Versioned | None, fits: int | None) -> tuple[Label, ...]:
+    if deepest is None:
+        return ()
+    instead = f"{fits} would fit" if fits is not None else "no smaller number fits"
+    return label(deepest.loop.at, f"num_stages={deepest.stages}: {instead}")
 
 
 def _labels(buffers: list[BufferInfo], versioned: dict[str, Versioned], bytes_of: dict[str, int]) -> tuple[Label, ...]:
