@@ -76,6 +76,9 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _mark(written)
         return written[0] if len(written) == 1 else tuple(written)
     result = _run(func, operator, inputs, args, kwargs)
+    for tensor in written:
+        if isinstance(tensor, VirtualTensor):
+            _follow_payload(tensor)
     if tainted:
         _mark(written)
     memory = virtual[0].memory if operator.view and virtual else None
@@ -83,6 +86,15 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if isinstance(wrapped, VirtualTensor) and wrapped.dtype == torch.bool and not written:
         wrapped.sense = _sense(operator, virtual)
     return wrapped
+
+
+def _follow_payload(tensor: VirtualTensor) -> None:
+    """Give a tensor the shape its payload was given by an operator that resizes what it writes (`out=`, `resize_`)."""
+    payload = tensor.payload
+    if tensor.shape != payload.shape or tensor.stride() != payload.stride():
+        with torch._C._DisableTorchDispatch():
+            tensor.resize_(payload.shape)
+            tensor.as_strided_(payload.shape, payload.stride(), payload.storage_offset())
 
 
 def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
