@@ -32,7 +32,8 @@ def test_more_stages_than_iterations() -> None:
 
 def vectorized(extent: int, dtype: str = "float32") -> KernelRecord:
     b = buffer("B", (1024,), "global", dtype)
-    return kernel([A, b], loop("vectorized", extent, store(region("B", "write", (0, 1000, 1)))))
+    body = store(region("B", "write", (0, 1000, 1)), region("A", "read", (0, 1000, 1)))
+    return kernel([A, b], loop("vectorized", extent, body))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def extents(program: Program, device: Device, source: str | None) -> Iterator[Ha
         loop = visit.statement.loop
         if loop is None or loop.kind != "vectorized" or not isinstance(loop.extent, int):
             continue
-        bits = _widest_element(program, visit)
+        bits = _narrowest_element(program, visit)
         if bits is None or loop.extent <= 1:
             continue
         widest = max(1, _vector_bits(device.arch) // bits)
@@ -31,8 +31,12 @@ def _vector_bits(arch: str) -> int:
     return WIDE_BITS if arch.startswith("sm_1") and len(arch) == len("sm_100") else BITS
 
 
-def _widest_element(program: Program, loop: Visit) -> int | None:
-    """Bits of the widest element that the body loads or stores; None if it touches no known buffer."""
+def _narrowest_element(program: Program, loop: Visit) -> int | None:
+    """Bits of the narrowest element that the body loads or stores; None if it touches no known buffer.
+
+    A loop over eight 16-bit elements is one vector, even if it also touches 32-bit ones in two.
+    """
     inside = (v for v in program.visits if loop.statement in v.parents)
     names = {access.buffer for visit in inside for access in visit.statement.accesses}
-    return max((program.buffers[name].bits for name in names if name in program.buffers), default=0) or None
+    known = (program.buffers[name].bits for name in names if name in program.buffers)
+    return min((bits for bits in known if bits > 0), default=None)
