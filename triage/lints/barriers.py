@@ -14,6 +14,8 @@ from triage.model import Statement
 BARRIER = re.compile(r"""\btvm_storage_sync\(\s*["']shared(?:\.dyn)?["']\s*(?P<more>,[^)]*)?\)""")
 #: a thread index against a number, the one form whose outcome is plain
 COMPARISON = re.compile(r"\(?\s*(?P<name>[A-Za-z_]\w*)\s*(?P<op><=?|>=?|==|!=)\s*(?P<number>\d+)\s*\)?")
+#: no device takes larger blocks; what a larger one would do need not be worked out
+LARGEST_BLOCK = 1024
 COMPARE = {
     "<": lambda thread, number: thread < number,
     "<=": lambda thread, number: thread <= number,
@@ -69,7 +71,12 @@ def _splits_the_block(condition: str, program: Program) -> bool | None:
     """Whether some threads of a one-dimensional block take the branch and others do not; None if that is not plain."""
     found = COMPARISON.fullmatch(condition.strip())
     threads = program.threads
-    if found is None or threads is None or any(max(dims) != threads for dims in program.blocks):
+    if (
+        found is None
+        or threads is None
+        or threads > LARGEST_BLOCK
+        or any(max(dims) != threads for dims in program.blocks)
+    ):
         return None
     taken = [COMPARE[found["op"]](thread, int(found["number"])) for thread in range(threads)]
     return any(taken) and not all(taken)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from triage.lints.devices import Device
 from triage.lints.hazard import Hazard, label
-from triage.lints.program import Program, Visit, on_chip, shown
+from triage.lints.program import Program, Visit, on_chip, ranked, shown
 from triage.model import Access, BufferInfo
 
 #: tile operators that guard the regions they are given
@@ -97,7 +97,7 @@ def _agreed(program: Program, buffer: BufferInfo, reach: Reach) -> bool:
     ranges = {
         (access.low[reach.dimension], access.high[reach.dimension], access.extent[reach.dimension])
         for visit, access, other in program.accesses()
-        if other.name == buffer.name and len(access.low) > reach.dimension
+        if other.name == buffer.name and ranked(access, other)
     }
     return ranges == {(reach.low, reach.high, reach.extent)} and reach.low == 0
 
@@ -114,7 +114,7 @@ def _leaves_unguarded(op: str, access: Access, reach: Reach) -> bool:
 
 
 def _reaches(access: Access, buffer: BufferInfo) -> Iterator[Reach]:
-    if len(access.low) != len(buffer.shape):
+    if not ranked(access, buffer):
         return
     for dimension, extent in enumerate(buffer.shape):
         low, high, touched = access.low[dimension], access.high[dimension], access.extent[dimension]

@@ -86,6 +86,11 @@ def constant(dims: tuple[int | str, ...]) -> tuple[int, ...]:
     return known if len(known) == len(dims) else ()
 
 
+def ranked(access: Access, buffer: BufferInfo) -> bool:
+    """Whether the access says something about every dimension of its buffer."""
+    return {len(access.index), len(access.low), len(access.high), len(access.extent)} == {len(buffer.shape)}
+
+
 def shown(buffer: BufferInfo) -> str:
     """The name the author gave the buffer."""
     return buffer.source_name or buffer.name

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from triage.lints.devices import Device
 from triage.lints.hazard import Certainty, Hazard, label
-from triage.lints.program import Program, Visit, on_chip, shown
+from triage.lints.program import Program, Visit, on_chip, ranked, shown
 from triage.model import Access, BufferInfo
 
 #: statement kinds whose accesses the record lists completely
@@ -85,7 +85,7 @@ def _surely(visit: Visit, access: Access) -> bool:
 
 def _beyond(buffer: BufferInfo, access: Access, written: list[Access]) -> dict[str, int] | None:
     """The first dimension in which `access` attains elements, within the shape, that no write reaches."""
-    if not access.exact or len(access.low) != len(buffer.shape):
+    if not access.exact or not all(ranked(a, buffer) for a in (access, *written)):
         return None
     for dimension, size in enumerate(buffer.shape):
         read = _span(access, dimension)
