@@ -23,6 +23,7 @@ def _first_that_compiles(original: Callable[..., Any]) -> Callable[..., Any]:
         if len(configs) < 2:
             return original(self, *args, **kwargs)
         session.virtual("autotuning: the first configuration that compiles")
+        kwargs["enable_grouped_compile"] = False  # it compiles several in one module, past the launches made here
         failure: Exception | None = None
         for config in configs:
             self.configs = [config]

@@ -27,8 +27,8 @@ def install(arch: str) -> None:
         replace_everywhere("tilelang", "get_device_attribute", original, lambda attr, device_id=0: attributes.get(attr))
         original = driver.get_cuda_device_properties
         replace_everywhere("tilelang", "get_cuda_device_properties", original, lambda device_id=0: properties)
-    runtime = sys.modules["tvm"].runtime
-    original_device = runtime.cuda
+    tvm = sys.modules["tvm"]
+    original_device = tvm.runtime.cuda
     device = types.SimpleNamespace(
         exist=True,
         multi_processor_count=properties.multi_processor_count,
@@ -44,4 +44,5 @@ def install(arch: str) -> None:
     def cuda(device_id: int = 0) -> Any:
         return device if device_id == 0 else original_device(device_id)
 
-    runtime.cuda = cuda
+    replace_everywhere("tvm", "cuda", original_device, cuda)
+    replace_everywhere("tilelang", "cuda", original_device, cuda)

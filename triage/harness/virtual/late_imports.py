@@ -16,6 +16,10 @@ ADAPTED = {
     "numpy.testing": ("compare", "install_numpy"),
     "torch.testing": ("compare", "install_torch"),
     "torch.utils.benchmark": ("bench", "install_timer"),
+    "triton.runtime.jit": ("triton_runtime", "install"),
+    "triton.runtime.autotuner": ("triton_runtime", "install"),
+    "triton.testing": ("triton_runtime", "install"),
+    "einops.einops": ("optional_imports", "install_einops"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -43,6 +44,7 @@ class Operator:
         names = [a.name for a in schema.arguments]
         self.has_device = "device" in names
         self.has_generator = "generator" in names
+        self.reshapes = torch.Tag.inplace_view in func.tags
         base = self.name.rstrip("_")
         self.in_place = len(self.writes) == 1 and (torch.Tag.pointwise in func.tags or base in FILLING)
         self.grows = base in GROWING
@@ -72,15 +74,13 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tainted = any(t.tainted for t in virtual)
     written = operator.written(args, kwargs)
     place = _place(operator, virtual, kwargs)
-    if written and _skips(operator, written, inputs):
+    if written and not operator.reshapes and _skips(operator, written, inputs):
         _mark(written)
         return written[0] if len(written) == 1 else tuple(written)
     result = _run(func, operator, inputs, args, kwargs)
-    for tensor in written:
-        if isinstance(tensor, VirtualTensor):
-            _follow_payload(tensor)
     if tainted:
         _mark(written)
+    _follow(func, operator, written, args, kwargs)
     memory = virtual[0].memory if operator.view and virtual else None
     wrapped = _wrap(result, {id(_payload(t)): t for t in written}, memory, tainted, place)
     if isinstance(wrapped, VirtualTensor) and wrapped.dtype == torch.bool and not written:
@@ -88,13 +88,17 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return wrapped
 
 
-def _follow_payload(tensor: VirtualTensor) -> None:
-    """Give a tensor the shape its payload was given by an operator that resizes what it writes (`out=`, `resize_`)."""
-    payload = tensor.payload
-    if tensor.shape != payload.shape or tensor.stride() != payload.stride():
-        with torch._C._DisableTorchDispatch():
-            tensor.resize_(payload.shape)
-            tensor.as_strided_(payload.shape, payload.stride(), payload.storage_offset())
+def _follow(
+    func: Any, operator: Operator, written: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Give a tensor the shape that an operator has just given to its payload."""
+    with torch._C._DisableTorchDispatch():
+        if operator.reshapes:
+            func(*args, **kwargs)
+            return
+        for tensor in written:
+            if isinstance(tensor, VirtualTensor) and tensor.payload.shape != tensor.shape:
+                aten.resize_.default(tensor, tensor.payload.shape)  # an `out=` that was empty
 
 
 def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
@@ -316,8 +320,10 @@ SPECIAL: dict[Any, Callable[..., Any]] = {
 def register_factories() -> torch.library.Library:
     """Answer PyTorch's own allocations on the `cuda` backend. Keep the library: they end with it."""
     library = torch.library.Library("aten", "IMPL", "CUDA")
-    library.impl("empty.memory_format", _fresh("empty"))
-    library.impl("empty_strided", _fresh("empty_strided"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a build with CUDA has kernels for these; they are replaced on purpose
+        library.impl("empty.memory_format", _fresh("empty"))
+        library.impl("empty_strided", _fresh("empty_strided"))
     return library
 
 

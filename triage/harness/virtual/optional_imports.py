@@ -19,6 +19,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from . import bench
+from .patching import replace_everywhere
 
 #: packages that are built for, or of use only on, a machine with a GPU; and plotting, which no kernel depends on
 PACKAGES = frozenset(
@@ -183,6 +184,23 @@ class Placeholder:
 def is_placeholder(value: Any) -> bool:
     """Whether a value came out of a stood-in package: nothing can be compared with it."""
     return isinstance(value, Placeholder)
+
+
+def install_einops(module: Any) -> None:
+    """einops knows the tensors of its backends only: rearranging a placeholder gives a placeholder."""
+    for name in ("rearrange", "reduce", "repeat", "einsum"):
+        if hasattr(module, name):
+            function = _passing(getattr(module, name))
+            replace_everywhere("einops", name, getattr(module, name), function)
+
+
+def _passing(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = next((a for a in args if is_placeholder(a)), None)
+        return original(*args, **kwargs) if given is None else given
+
+    return call
 
 
 def _operator(self: Placeholder, *others: Any) -> Placeholder:

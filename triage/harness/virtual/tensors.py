@@ -83,7 +83,10 @@ class VirtualTensor(torch.Tensor):
     ) -> Any:
         from . import operators
 
-        return operators.dispatch(func, args, kwargs or {})
+        if not torch.is_inference_mode_enabled():
+            return operators.dispatch(func, args, kwargs or {})
+        with torch.inference_mode(False):  # views of a wrapper made in inference mode cannot be told what they view
+            return operators.dispatch(func, args, kwargs or {})
 
     # What the script may ask about the device.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.utils._device
 
 from . import light_compiler, operators, session
 from .tensors import CPU, DEVICE, VirtualTensor, adopt, is_cuda, take_device
@@ -22,6 +23,7 @@ NUMBERED = (
 
 
 def install() -> None:
+    torch.utils._device._device_constructors()  # remembers PyTorch's own functions, which are wrapped below
     _kept.append(operators.register_factories())
     light_compiler.answer_for_distributed(lambda: adopt(torch.ones(1)) + 1)
     torch.Tensor.to = _moving(torch.Tensor.to)  # type: ignore[method-assign, assignment]
@@ -31,6 +33,7 @@ def install() -> None:
         setattr(torch, name, _placing(getattr(torch, name)))
     for name in NUMBERED:
         setattr(torch, name, _numbering(getattr(torch, name)))
+    torch.autograd.profiler.profile.__init__ = _profiling(torch.autograd.profiler.profile.__init__)  # type: ignore[method-assign]
     torch.Generator = Generator  # type: ignore[misc]
     torch.compile = _compile  # type: ignore[assignment]
     torch.load = _loading(torch.load)
@@ -71,20 +74,25 @@ def _pin_memory(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
 
 
 def _placing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.tensor` and its kin: made on the CPU and moved, because PyTorch's own move inside them is not dispatched."""
+    copies = original is torch.tensor
+
     @functools.wraps(original)
     def make(data: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_cuda(kwargs.get("device")):
-            kwargs["device"] = DEVICE
+        device = kwargs.pop("device", None)
+        if device is None and not isinstance(data, torch.Tensor):
+            device = torch.get_default_device()
         kwargs.pop("pin_memory", None)
         if isinstance(data, VirtualTensor):  # no copy through numbers: there may be none
-            moved = data.to(kwargs.get("device", data.device), dtype=kwargs.get("dtype", data.dtype))
-            return moved.clone() if original is _kept_tensor else moved
-        return original(data, *args, **kwargs)
+            moved = data.to(device or data.device, dtype=kwargs.get("dtype", data.dtype))
+            return moved.detach().clone() if copies else moved
+        if not is_cuda(device):
+            return original(data, *args, **kwargs, **({} if device is None else {"device": device}))
+        gradient = kwargs.pop("requires_grad", False)
+        made = original(data, *args, **kwargs, device=CPU).to(DEVICE)
+        return made.requires_grad_() if gradient else made
 
     return make
-
-
-_kept_tensor = torch.tensor
 
 
 def _numbering(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,6 +120,17 @@ def _compile(model: Any = None, *args: Any, **kwargs: Any) -> Any:
     return model
 
 
+def _profiling(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.profiler`: there is no device to profile."""
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        session.virtual("torch.profiler")
+        original(self, *args, **{**kwargs, "use_cuda": False, "use_device": None, "use_cpu": True})
+
+    return init
+
+
 def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def load(file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -124,8 +143,7 @@ def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _default_device() -> None:
     """`set_default_device("cuda")` and `with torch.device("cuda")` name the device with its index."""
-    from torch.utils._device import DeviceContext as context
-
+    context = torch.utils._device.DeviceContext
     original = context.__init__
 
     @functools.wraps(original)

@@ -1,4 +1,4 @@
-"""Operators that resize what they write leave a virtual tensor with the shape a real one would have."""
+"""Tensors made on the virtual device have the shape and the values a real device would give them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,40 @@ SCRIPT = """
         same = (here.shape, here.stride(), here.numel()) == (there.shape, there.stride(), there.numel())
         print(number, same, tuple(here.shape), tuple(there.shape))
 """
+
+
+VALUES = """
+    import numpy, torch
+
+    made = [
+        lambda d: torch.tensor([1, 2], device=d),
+        lambda d: torch.tensor(3.5, device=d, requires_grad=True),
+        lambda d: torch.as_tensor([[1, 2], [3, 4]], dtype=torch.int32, device=d),
+        lambda d: torch.asarray(numpy.arange(3), device=d),
+        lambda d: torch.tensor(torch.ones(2), device=d),
+        lambda d: torch.bincount(torch.tensor([1, 2, 2], device=d)),
+        lambda d: torch.full((2,), 7, device=d),
+    ]
+    for number, make in enumerate(made):
+        here, there = make("cpu"), make("cuda")
+        assert there.is_cuda and there.requires_grad == here.requires_grad
+        print(number, here.tolist() == there.tolist() and here.dtype == there.dtype, there.tolist())
+    torch.set_default_device("cuda")
+    default = torch.tensor([5, 6])
+    assert default.is_cuda
+    print(7, default.tolist() == [5, 6], default.tolist())
+    print(8, torch.tensor([5, 6], device="cpu").device.type == "cpu")
+"""
+
+
+def test_values_given_as_numbers_arrive(tmp_path):
+    script = tmp_path / "values.py"
+    script.write_text(textwrap.dedent(VALUES))
+    run = run_subject(Subject(script=script), tmp_path / "step", tmp_path / "blobs", timeout=120)
+    assert run.exit.status == "succeeded", run.stderr.read_text()
+    lines = run.stdout.read_text().splitlines()
+    assert len(lines) == 9
+    assert [line for line in lines if "True" not in line] == []
 
 
 def test_shapes_agree_with_the_cpu(tmp_path):
