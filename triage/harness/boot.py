@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import sys
 
-SAFE_PATH = getattr(sys.flags, "safe_path", False)  # since Python 3.11
-if __name__ == "__main__" and not SAFE_PATH:
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
     sys.path.pop(0)  # this directory: its file names must not shadow anything
 
 import builtins
@@ -28,6 +27,7 @@ import types
 from typing import Any
 
 PACKAGE = "_triage_harness"
+SAFE_PATH = getattr(sys.flags, "safe_path", False)  # since Python 3.11
 
 
 def load_package(directory: str) -> types.ModuleType:

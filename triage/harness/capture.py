@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import places, record, spans, target
+from . import lowered, places, record, spans, target
 
 LINE_DIRECTIVES = "tl.emit_line_directives"
 #: launches of one kernel that are told
@@ -297,7 +297,7 @@ class Capture:
 
     def _result(self, phase: str, result: Any, kernel: Kernel) -> dict[str, Any]:
         if phase == "lower":
-            return record.lowered(result[1])
+            return lowered.describe(result[1])
         if phase == "codegen" and kernel.source is None:
             kernel.source = self.context.blob(str(result.inspect_source()))
             return {"source": kernel.source}
