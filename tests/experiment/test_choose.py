@@ -42,6 +42,15 @@ def test_the_thread_count_is_blamed_when_the_error_counts_warps_and_another_coun
     assert [unit for unit, _ in choice.others] == [GEMM]
 
 
+def test_an_odd_tile_is_blamed_before_a_usual_thread_count() -> None:
+    usual = Unit("threads:0", "threads", value=[128, 1, 1])
+    text = "M=80, N=64 cannot be evenly covered by 4 warps; adjust `threads` or the tile"
+    found = choose(evidence([GEMM], text, settings=(usual,), alone={usual.id: Verdict.NONE}))
+    assert found.unit == GEMM
+    found = choose(evidence([GEMM], text.replace("80", "16"), settings=(usual,), alone={usual.id: Verdict.NONE}))
+    assert found.unit == usual
+
+
 def test_the_thread_count_is_not_blamed_for_an_error_that_does_not_count_threads() -> None:
     text = "sync inside the else branch: its participating threads are not warp-uniform"
     assert choose(evidence([GEMM], text, settings=(LAUNCH,), alone={LAUNCH.id: Verdict.NONE})).unit == GEMM

@@ -141,7 +141,7 @@ def speaks(evidence: Evidence, unit: Unit, culprits: list[Unit]) -> bool:
     if unit.kind in ("annotation", "op-annotation"):
         return True  # the author wrote it on purpose, and everything else builds without it
     if unit.kind == "threads":
-        return bool(THREADS.search(evidence.text))
+        return bool(THREADS.search(evidence.text)) and not _odd_tile(evidence.text, unit)
     if unit.kind == "loop-annotation":
         return bool(PIPELINE.search(about)) and not _inner_loop(unit, culprits)
     if unit.kind == "symbol":
@@ -152,6 +152,16 @@ def speaks(evidence: Evidence, unit: Unit, culprits: list[Unit]) -> bool:
         variable = re.search(rf"\b[Vv]ariable `?{re.escape(unit.loop['var'])}\b", evidence.text)
         return bool(variable) or not any(inside(c, unit) for c in culprits)
     return False
+
+
+TILE_EDGE = re.compile(r"\b[MNK]\s*=\s*(\d+)")
+
+
+def _odd_tile(text: str, unit: Unit) -> bool:
+    """Whether, of a thread count and a tile that do not go together, the tile is the unusual one."""
+    counts = unit.value if isinstance(unit.value, (list, tuple)) else [unit.value]
+    usual = all(isinstance(count, int) and count.bit_count() == 1 for count in counts)
+    return usual and any(int(edge).bit_count() != 1 for edge in TILE_EDGE.findall(text))
 
 
 def _inner_loop(unit: Unit, culprits: list[Unit]) -> bool:
