@@ -26,8 +26,8 @@ from triage.graph.load import Graph, GraphError, loads
 from triage.knowledge.facts import fact_types
 from triage.knowledge.files import rules_root
 from triage.knowledge.judge import Observability
-from triage.knowledge.load import load_rules
-from triage.knowledge.rule import RuleSet
+from triage.knowledge.load import read_all
+from triage.knowledge.rule import Problem, RuleSet
 from triage.knowledge.stages import Stages
 from triage.model import (
     Environment,
@@ -71,8 +71,18 @@ class Session:
     sources: dict[str, str] = field(default_factory=dict)  # file -> blob
 
     @cached_property
+    def _read_rules(self) -> tuple[RuleSet, list[Problem]]:
+        found, problems = read_all(rules_root())
+        return RuleSet(tuple(found), rules_root()), problems
+
+    @property
     def rules(self) -> RuleSet:
-        return load_rules()
+        """The rules that can be read: one broken file must not cost the user the report."""
+        return self._read_rules[0]
+
+    @property
+    def broken_rules(self) -> list[Problem]:
+        return self._read_rules[1]
 
     @cached_property
     def stages(self) -> Stages:
@@ -362,14 +372,17 @@ def _not_checked(session: Session) -> list[NotChecked]:
     """What tools left unchecked, then the steps that were skipped or broke, each node once."""
     lines = list(dict.fromkeys(session.gather("not_checked")))
     done = {s.node for s in session.state.steps if s.status is StepStatus.RAN}
-    seen: set[str] = set()
-    for step in session.state.steps:
-        if step.status is StepStatus.RAN or step.node in done or step.node in seen:
-            continue
-        seen.add(step.node)
-        lines.append(
-            NotChecked(SPECS[step.tool].title, step.detail or str(step.status), step.elsewhere or step.command)
-        )
+    undone = {s.node: s for s in session.state.steps if s.status is not StepStatus.RAN and s.node not in done}
+    planned = [SPECS[s.tool].title for s in undone.values() if not SPECS[s.tool].built]
+    for step in undone.values():
+        if SPECS[step.tool].built:
+            why = step.detail or str(step.status)
+            lines.append(NotChecked(SPECS[step.tool].title, why, step.elsewhere or step.command))
+    if planned:
+        lines.append(NotChecked("; ".join(planned), "not built yet"))
+    if session.broken_rules:
+        files = sorted({problem.file for problem in session.broken_rules})
+        lines.append(NotChecked(f"the rules in {', '.join(files)}", "they cannot be read", "triage rules check"))
     if session.state.left_out:
         lines.append(NotChecked(f"{len(session.state.left_out)} more kernels one by one", "too many suspects"))
     return lines

@@ -61,6 +61,12 @@ CATEGORY_OF_STAGE = {
 }
 
 
+#: an assert whose condition compares values: by a function made for it, by a norm, or by a bound
+COMPARING_ASSERT = re.compile(
+    r"\s*assert\b.*(allclose|isclose|\bequal\b|array_equal|\.all\(\)|abs\(|\.max\(\)|\.norm\(|<|==)"
+)
+
+
 @dataclass(frozen=True)
 class Observability:
     """What could be seen of the subject. `tilelang` is its version if known; `read_source` gives a user file's text."""
@@ -99,7 +105,7 @@ def judge(
                 explained.add(chain)
             elif record.certain:
                 unexplained.setdefault(chain, record)
-    findings += [fallback(record, seen) for chain, record in unexplained.items() if chain not in explained]
+    findings += [fallback(record, facts, seen) for chain, record in unexplained.items() if chain not in explained]
     return fold(findings)
 
 
@@ -198,10 +204,12 @@ def bare_function(function: str) -> str:
     return name.split()[-1] if name.split() else ""
 
 
-def fallback(record: Record, seen: Observability) -> Finding:
+def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> Finding:
     """What can be said of an error that no rule explains: its stage, if the tables know it, and the user's line.
 
-    The owner is not guessed, and a line that merely started a compile is a label, not the location.
+    The owner is not guessed, and a line that merely started a compile is a label, not the location. What Python itself
+    raises in a line of the script keeps the script from building anything, so it counts as generation; but not after a
+    launch whose results were made up, since the line may have tripped over them.
     """
     error = record.error
     assert error is not None
@@ -209,10 +217,16 @@ def fallback(record: Record, seen: Observability) -> Finding:
     category = CATEGORY_OF_STAGE.get(stage or "")
     frame = user_frame(record)
     raised_here = bool(frame and frame is raising_frame(error))
-    wanted = "frame" if raised_here else default_place(stage or "")
+    if stage is None and raised_here and not user_raised(error) and not facts.get("launches.virtual"):
+        category = Category.GENERATION
+    wanted = "frame" if raised_here or stage is None else default_place(stage)
     location = locate(wanted, None, record, seen.read_source)
-    if user_raised(error):
+    if _compares_results(error, facts):
+        category, title = Category.CORRECTNESS, "An assertion about the results fails"
+    elif user_raised(error):
         title = f"The script itself raised {error.type}"
+    elif category and stage is None:
+        title = f"Python raises {error.type} in this line of the script"
     else:
         title = (
             f"{error.type or error.kind} in stage {stage}" if stage else f"{error.type or error.kind} of unknown cause"
@@ -229,6 +243,13 @@ def fallback(record: Record, seen: Observability) -> Finding:
         signature=signature("", stage, error),
         about=record.about,
     )
+
+
+def _compares_results(error: ErrorRecord, facts: Mapping[str, Any]) -> bool:
+    """Whether an `assert` of the script compares numbers after kernels really ran."""
+    frame = raising_frame(error)
+    ran = facts.get("launches.count", 0) > 0 and not facts.get("launches.virtual")
+    return bool(ran and frame and frame.user and COMPARING_ASSERT.match(frame.text))
 
 
 def _quote(record: Record) -> Quote | None:

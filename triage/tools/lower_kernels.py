@@ -69,7 +69,7 @@ def run(work: Work) -> Result:
 
 def _lowered(kernels: list[Kernel]) -> str:
     count = sum(k.phases["lower"] is True for k in kernels)
-    return f"{count} kernel{'s' * (count != 1)} that the script only defines: lowered"
+    return f"{count} kernel{'s' * (count != 1)} that the script only defines: lowered [measured here]"
 
 
 def program(work: Work, kernel: Kernel) -> Program:

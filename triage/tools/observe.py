@@ -35,7 +35,7 @@ SPEC = ToolSpec(
     adds=(
         "run.status", "run.code", "run.signal", "run.seconds", "run.dir", "run.mode", "run.how",
         *ADDS, "kernels.count", "kernels.failing",
-        "kernel.failed", "kernel.name", "launches.count", "comparison.verdict", "comparison.function", "tilelang.version",
+        "kernel.failed", "kernel.name", "launches.count", "launches.virtual", "comparison.verdict", "comparison.function", "tilelang.version",
         "run.killed_by", "run.env", "errors.handled", "warnings.count",
     ),
     essential=True,
@@ -76,8 +76,10 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     facts = [*_run_facts(done, work, virtual), *_error_facts(work, errors), *_kernel_facts(kernels)]
     facts += _comparison_facts(events, virtual)
     launches = sum(e["type"] == "launch.begin" for e in events)
+    made_up = sum(e["type"] == "launch.begin" and bool(e.get("virtual")) for e in events)
     warnings = sum(e["type"] == "warning" for e in events) or int(b"Warning:" in _bytes(done.stderr, done.stdout))
     facts.append(Fact("run.env", environment_changes(events), source="events"))
+    facts.append(Fact("launches.virtual", made_up, source="events"))
     facts += [Fact("launches.count", launches, source="events"), Fact("warnings.count", warnings, source="events")]
     environment = _environment(work, events, virtual)
     if environment.tilelang:
@@ -91,8 +93,8 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
         kernels=tuple(kernels.values()),
         environments=(environment,),
         artifacts=tuple(_artifacts(work, done)),
-        checked=tuple(_checked(kernels, launches, virtual, ended)),
-        not_checked=tuple(_not_checked(events, kernels, launches, virtual)),
+        checked=tuple(_checked(kernels, launches, made_up, ended)),
+        not_checked=tuple(_not_checked(events, kernels, launches, made_up)),
     )
 
 
@@ -272,20 +274,22 @@ def _bytes(*paths: Path) -> bytes:
     return b"".join(path.read_bytes() for path in paths if path.is_file())
 
 
-def _checked(kernels: Mapping[str, Kernel], launches: int, virtual: bool, ended: str) -> list[str]:
-    lines = ["the script ran to its end"] if ended == "succeeded" else []
+def _checked(kernels: Mapping[str, Kernel], launches: int, made_up: int, ended: str) -> list[str]:
+    lines = ["the script ran to its end [measured here]"] if ended == "succeeded" else []
     for phase, word in (("lower", "lowered"), ("codegen", "turned into source"), ("device", "compiled by nvcc")):
         count = sum(k.phases.get(phase) is True for k in kernels.values())
         if count:
-            lines.append(f"{count} kernel{'s' * (count != 1)} {word}")
-    if launches:
-        where = "with their arguments checked, on the virtual device" if virtual else "on the device"
-        lines.append(f"{launches} launch{'es' * (launches != 1)} {where}")
+            lines.append(f"{count} kernel{'s' * (count != 1)} {word} [measured here]")
+    executed = launches - made_up
+    if executed:
+        lines.append(f"{executed} launch{'es' * (executed != 1)} [measured here]")
+    if made_up:
+        lines.append(f"the arguments of {made_up} launch{'es' * (made_up != 1)} on the virtual device [measured here]")
     return lines
 
 
 def _not_checked(
-    events: Sequence[Mapping[str, Any]], kernels: Mapping[str, Kernel], launches: int, virtual: bool
+    events: Sequence[Mapping[str, Any]], kernels: Mapping[str, Kernel], launches: int, made_up: int
 ) -> list[NotChecked]:
     lines = []
     skipped = {
@@ -299,12 +303,12 @@ def _not_checked(
     ]
     if kernels and not launches:
         lines.append(NotChecked("values, races and speed: no kernel was executed", "the script launches none"))
-    elif kernels and virtual:
+    elif made_up:
         again = "triage resume (on a machine with a GPU)"
         lines.append(NotChecked("values, races and speed: no kernel was executed", "no GPU", again))
-    made_up = sorted({str(e.get("what")) for e in events if e["type"] == "virtual"})
-    if made_up:
-        lines.append(NotChecked("answers of the virtual device: " + ", ".join(made_up), "made up, not measured"))
+    answers = sorted({str(e.get("what")) for e in events if e["type"] == "virtual"})
+    if answers:
+        lines.append(NotChecked("answers of the virtual device: " + ", ".join(answers), "made up, not measured"))
     virtual_compares = sum(e["type"] == "compare" and bool(e.get("virtual")) for e in events)
     if virtual_compares:
         what = f"{virtual_compares} comparison{'s' * (virtual_compares != 1)} with a reference"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triage.graph.spec import ToolSpec
-from triage.lints import DeviceTableError, inspect, load_devices
+from triage.lints import Device, DeviceTableError, inspect, load_devices
 from triage.lints.hazard import Hazard
 from triage.model import Caliber, Fact, NotChecked, StepOutcome, StepStatus
 from triage.tools.base import Kernel, Result, Work
@@ -14,6 +14,9 @@ SPEC = ToolSpec(
     adds=("hazards.count", "hazard.kinds"),
     essential=True,
 )
+
+#: Targets without a device: nothing limits threads or shared memory there.
+HOST_TARGETS = ("c", "llvm")
 
 
 def run(work: Work) -> Result:
@@ -26,17 +29,20 @@ def run(work: Work) -> Result:
     facts, not_checked, inspected = [], [], 0
     for kernel in work.kernels.values():
         record = work.kernel_record(kernel)
-        device = devices.get(str(kernel.target.get("arch") or kernel.target.get("mcpu") or ""))
+        arch = str(kernel.target.get("arch") or kernel.target.get("mcpu") or kernel.target.get("kind") or "unknown")
+        device = devices.get(arch)
         if record is None:
             not_checked.append(NotChecked(f"static checks of kernel {kernel.name}", "it could not be recorded"))
             continue
-        if device is None:
+        if device is None and kernel.target.get("kind") not in HOST_TARGETS:
             what = f"device limits for kernel {kernel.name}"
             not_checked.append(NotChecked(what, f"no limits are known for target {_target(kernel)}"))
-            continue
         source = work.case.get(kernel.source).decode("utf-8", "replace") if kernel.source else None
         about = f"kernel:{kernel.id}"
-        found = [Hazard(h.kind, about, h.at, h.labels, h.fields, h.certainty) for h in inspect(record, device, source)]
+        found = [
+            Hazard(h.kind, about, h.at, h.labels, h.fields, h.certainty)
+            for h in inspect(record, device or Device(arch), source)
+        ]
         hazards += found
         inspected += 1
         if found:
@@ -44,7 +50,7 @@ def run(work: Work) -> Result:
             facts.append(Fact("hazard.kinds", kinds, about, caliber=Caliber.STATIC, source="static-checks"))
     facts.append(Fact("hazards.count", len(hazards), caliber=Caliber.STATIC, source="static-checks"))
     names = f"{inspected} kernel{'s' * (inspected != 1)}"
-    checked = (f"{names} against device limits, index bounds and initialization",) if inspected else ()
+    checked = (f"{names} against device limits, index bounds and initialization [static]",) if inspected else ()
     return Result(
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if inspected else StepOutcome.UNKNOWN,
         detail=f"{names} inspected, {len(hazards)} hazard(s)",
