@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triage.experiment import process
+from triage.experiment.events import Event, EventReader
 from triage.graph.spec import ToolSpec
 from triage.model import (
     Artifact,
@@ -99,7 +100,7 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
 
 
 def _progress(work: Work) -> process.Progress:
-    def tell(seconds: float, event: process.Event | None) -> None:
+    def tell(seconds: float, event: Event | None) -> None:
         if event and event["type"] == "compile.begin":
             work.progress(f"{seconds:.0f} s: compiling {event.get('kernel')} ({event.get('phase')})")
         elif event and event["type"] == "launch.begin":
@@ -333,7 +334,7 @@ def error_events(work: Work, events: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 def read_events(directory: Path) -> list[dict[str, Any]]:
     """The events of a finished run, read again from its step folder."""
-    reader = process.EventReader(directory)
+    reader = EventReader(directory)
     return reader.finish()[0]
 
 
