@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.experiment import process
-from triage.experiment.process import EventReader, Run, Subject, run_command, run_subject
+from triage.experiment.events import EventReader, final
+from triage.experiment.process import Run, Subject, run_command, run_subject
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="child subreapers and /proc are Linux's")
 
@@ -371,4 +372,4 @@ def test_a_superseded_error_is_told_once():
         return {"v": 1, "seq": seq, "t": float(seq), "pid": 1, "type": "error", "id": id, "supersedes": supersedes}
 
     events = [event(0, "x1", []), event(1, "x2", []), event(2, "x3", ["x1"])]
-    assert [e["id"] for e in process._final(events)] == ["x2", "x3"]
+    assert [e["id"] for e in final(events)] == ["x2", "x3"]

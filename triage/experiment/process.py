@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from triage.experiment.events import Event, EventReader
+
 HARNESS = Path(__file__).resolve().parent.parent / "harness"
 OUTPUT_LIMIT = 4 << 20
 #: marks every process of one step in its environment, so that none survives a killed keeper
@@ -27,7 +29,6 @@ MARK = "TRIAGE_STEP"
 KEEPER_GRACE = 30.0
 POLL = 0.1
 
-Event = dict[str, Any]
 #: called with the seconds since the start and, where one came, a new event
 Progress = Callable[[float, Event | None], None]
 
@@ -288,62 +289,3 @@ def _read_exit(path: Path, seconds: float) -> Exit:
         return Exit(**{name: value for name, value in data.items() if name in names})
     except (OSError, ValueError, TypeError):
         return Exit("killed", reason="keeper", seconds=round(seconds, 6))
-
-
-class EventReader:
-    """Follows `events-*.jsonl` of a step directory; reads whole lines only, each once."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._offsets: dict[Path, int] = {}
-        self._events: list[Event] = []
-        self._torn = 0
-
-    def read(self) -> list[Event]:
-        """The events that came since the last call."""
-        fresh: list[Event] = []
-        for path in sorted(self.directory.glob("events-*.jsonl")):
-            offset = self._offsets.get(path, 0)
-            try:
-                with open(path, "rb") as file:
-                    file.seek(offset)
-                    data = file.read()
-            except OSError:
-                continue
-            whole = data[: data.rfind(b"\n") + 1]
-            self._offsets[path] = offset + len(whole)
-            fresh += self._decode(whole)
-        self._events += fresh
-        return fresh
-
-    def finish(self) -> tuple[list[Event], int]:
-        """All events in the order of their time, and the number of lines that could not be read."""
-        self.read()
-        for path, offset in self._offsets.items():
-            with contextlib.suppress(OSError):
-                self._torn += path.stat().st_size > offset
-        return _final(sorted(self._events, key=lambda e: (e["t"], e["seq"]))), self._torn
-
-    def _decode(self, lines: bytes) -> list[Event]:
-        events = []
-        for line in lines.split(b"\n")[:-1]:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                self._torn += 1
-                continue
-            if isinstance(event, dict) and isinstance(event.get("type"), str) and _ordered(event):
-                events.append(event)
-            else:
-                self._torn += 1
-        return events
-
-
-def _final(events: list[Event]) -> list[Event]:
-    """Without the errors that a later event of the same process supersedes (seen again where they ended the script)."""
-    gone = {(e.get("pid"), id) for e in events if e["type"] == "error" for id in e.get("supersedes") or ()}
-    return [e for e in events if e["type"] != "error" or (e.get("pid"), e.get("id")) not in gone]
-
-
-def _ordered(event: Event) -> bool:
-    return isinstance(event.get("t"), (int, float)) and isinstance(event.get("seq"), int)
