@@ -1,0 +1,98 @@
+"""How records of one case come together: culprits give places, recovered errors are advice, ignored rules go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from triage.findings import find, owner_by_path
+from triage.knowledge.judge import Observability
+from triage.knowledge.load import load_rules
+from triage.model import Confidence, ErrorRecord, FoundBy, Frame, Label, Location, State
+from triage.tools.base import Culprit
+
+RULES = load_rules()
+SCRIPT = "/home/user/kernels/k.py"
+NO_LAYOUT = ErrorRecord(
+    "exception",
+    "tvm.error.InternalError",
+    "Check failed: (has_best) is false: no available layout found",
+    frames=(
+        Frame(SCRIPT, 30, "<module>", "k = make()", user=True),
+        Frame(
+            "/project/src/transform/layout_inference/layout_inference.cc",
+            1539,
+            "InferInFreeMode",
+            lang="cxx",
+            user=False,
+        ),
+    ),
+    phase="lower",
+    stage="layout",
+    kernel="k1",
+    origin="event",
+)
+PLACE = Location(SCRIPT, 12, found_by=FoundBy.EXPERIMENT)
+CULPRIT = Culprit("k1", PLACE, (Label(SCRIPT, 9, "is needed, too"),), Confidence.CONFIRMED, "one statement")
+
+
+def findings(error: ErrorRecord, *culprits: Culprit, ignore: tuple[str, ...] = ()):
+    return find([error], [], [], culprits, {}, RULES, Observability(), ignore)
+
+
+def test_without_a_culprit_the_call_that_compiled_is_not_blamed() -> None:
+    (finding,) = findings(NO_LAYOUT)
+    assert (finding.rule, finding.state, finding.location) == ("TLG001", State.CLASSIFIED, None)
+
+
+def test_a_culprit_gives_the_place_and_makes_it_localized() -> None:
+    (finding,) = findings(NO_LAYOUT, CULPRIT)
+    assert (finding.state, finding.location) == (State.LOCALIZED, PLACE)
+    assert finding.labels[0].line == 9
+
+
+def test_a_culprit_of_another_kernel_says_nothing() -> None:
+    (finding,) = findings(NO_LAYOUT, replace(CULPRIT, kernel="k2"))
+    assert finding.location is None
+
+
+def test_a_possible_culprit_does_not_localize() -> None:
+    (finding,) = findings(NO_LAYOUT, replace(CULPRIT, confidence=Confidence.POSSIBLE))
+    assert finding.state is State.CLASSIFIED
+
+
+def test_without_a_rule_the_place_is_told_but_the_cause_stays_open() -> None:
+    unknown = replace(NO_LAYOUT, message="Check failed: (quux) is false: never seen before")
+    (finding,) = findings(unknown, CULPRIT)
+    assert (finding.rule, finding.state, finding.location) == (None, State.CLASSIFIED, PLACE)
+
+
+def test_what_the_script_got_over_is_advice() -> None:
+    (finding,) = findings(replace(NO_LAYOUT, handled=True, recovered=True), CULPRIT)
+    assert finding.level == "advice"
+
+
+def test_what_the_script_only_caught_stays_a_fault() -> None:
+    (finding,) = findings(replace(NO_LAYOUT, handled=True), CULPRIT)
+    assert finding.level == "fault"
+
+
+def test_ignored_rules_are_left_out() -> None:
+    assert findings(NO_LAYOUT, ignore=("TLG001",)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "mine"),
+    [
+        ("/home/user/kernels/k.py", True),
+        ("/home/user/venv/lib/python3.11/site-packages/tilelang/jit/kernel.py", False),
+        ("/usr/lib/python3.12/runpy.py", False),
+        ("/project/src/op/copy.cc", False),
+        ("../tilelang/jit/adapter/cython/cython_wrapper.pyx", False),
+        ("<unknown>", None),
+        ("", None),
+    ],
+)
+def test_a_path_tells_whose_file_it_is(file: str, mine: bool | None) -> None:
+    assert owner_by_path(file) is mine
