@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.experiment.oracle import Verdict, decisive, differing, fault_key, function_name, judge, normalize, raiser
+from triage.experiment.oracle import (
+    Verdict,
+    decisive,
+    differing,
+    fault_key,
+    function_name,
+    judge,
+    normalize,
+    raiser,
+    told,
+)
 from triage.model import ErrorRecord, Frame
 
 PYTHON = Frame(
@@ -107,6 +117,9 @@ def test_the_decisive_line_is_neither_source_excerpt_nor_generated_code() -> Non
     nvcc = '#if defined(_MSC_VER)\nint x;\nCompilation error:\n/tmp/a/k.cu(7): warning #1: w\n/tmp/a/k.cu(9): error: identifier "f" is undefined\nCommand: nvcc'
     assert decisive(nvcc) == '/tmp/a/k.cu(9): error: identifier "f" is undefined'
     assert decisive("") == ""
+    assert "Command" not in told(nvcc)
+    assert "int x" not in told(nvcc)
+    assert decisive("an error: of another kind") == "an error: of another kind"
 
 
 def test_what_varies_is_blanked() -> None:

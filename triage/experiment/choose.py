@@ -16,7 +16,7 @@ The order here says how one of them is chosen:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +85,7 @@ class Choice:
 
 
 def choose(evidence: Evidence) -> Choice:
-    culprits = candidates(evidence)
+    culprits = candidates(evidence.kept, evidence.around)
     setting = spoken_setting(evidence, culprits)
     if setting is not None:
         return _setting(evidence, setting, culprits)
@@ -96,16 +96,16 @@ def choose(evidence: Evidence) -> Choice:
     return _declaration(evidence)
 
 
-def candidates(evidence: Evidence) -> list[Unit]:
+def candidates(kept: Sequence[Unit], around: Sequence[Unit]) -> list[Unit]:
     """Kept statements, and the loops that have to be there; a loop that is only around something is none."""
-    paths = {unit.path for unit in evidence.kept}
-    needed = {unit.path for unit in evidence.around}
-    found = []
-    for unit in evidence.kept:
-        holds_others = any(path != unit.path and str(path).startswith(f"{unit.path}.") for path in paths)
-        if unit.kind not in ("loop", "if", "while") or not holds_others or unit.path in needed:
-            found.append(unit)
-    return found
+    needed = {unit.path for unit in around}
+    return [
+        unit
+        for unit in kept
+        if unit.kind not in ("loop", "if", "while")
+        or unit.path in needed
+        or not any(inside(other, unit) for other in kept)
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------ settings

@@ -25,19 +25,19 @@ def gather(search: Search, gone: Sequence[Change]) -> Evidence:
     """Minimize the program without `gone`, then ask what makes the fault go."""
     error = search.error
     assert error is not None
-    text = oracle_text(error)
+    text = oracle.told(error.message)
     kept, removed, minimal = _statements(search, list(gone), text)
-    around, removed = _wrappers(search, kept, removed)
-    declared = search.of_kind("allocation", "parameter")
+    around: list[Unit] = []
+    settings: list[Unit] = []
     alone: dict[str, Verdict] = {}
-    settings = _settings(search, kept, around, removed, text, alone, list(gone))
+    declared = search.of_kind("allocation", "parameter")
     try:
-        for unit in [u for u in kept if u.id not in alone]:
+        around, removed = _wrappers(search, kept, removed)
+        _settings(search, kept, around, removed, text, alone, list(gone), settings)
+        for unit in [u for u in choose.candidates(kept, around) if u.id not in alone]:
             alone[unit.id] = search.ask([*gone, Change(unit.id)])
-        if not kept:
-            for unit in declared:
-                if unit.kind == "allocation":
-                    alone[unit.id] = search.ask([*removed, Change(unit.id)])
+        for unit in [u for u in declared if u.kind == "allocation" and not kept]:
+            alone[unit.id] = search.ask([*removed, Change(unit.id)])
     except OutOfBudget:
         minimal = False
     return Evidence(
@@ -46,19 +46,13 @@ def gather(search: Search, gone: Sequence[Change]) -> Evidence:
     )  # fmt: skip
 
 
-def oracle_text(error: ErrorRecord) -> str:
-    """What the error says, without the source excerpt at its end (which repeats a line of the user)."""
-    arrow = oracle.ARROW.search(error.message)
-    return error.message[: arrow.start()] if arrow else error.message
-
-
 NODE = re.compile(r"\btl::(?:\w+::)*(\w+?)(?:Op)?Node::")
 OP_NAME = re.compile(r"\btl\.(?:tileop\.)?(\w+)|\bT\.(\w+)")
 
 
 def operators(error: ErrorRecord) -> frozenset[str]:
     """Tile operators that the error names: in its text, or by the class of a frame (`GemmNode` is `gemm`)."""
-    named = {a or b for a, b in OP_NAME.findall(error.message)}
+    named = {a or b for a, b in OP_NAME.findall(oracle.told(error.message))}
     for frame in error.frames:
         named |= {name.lower() for name in NODE.findall(frame.function)}
     return frozenset(named)
@@ -104,7 +98,16 @@ def _guesses(level: list[Unit], everything: list[Unit], ops: frozenset[str], tex
 
     by_op = [u for u in level if has(u, lambda s: s.op is not None and short(s.op) in ops)]
     by_buffer = [u for u in level if has(u, lambda s: any(mentions(text, name) for name in s.buffers))]
-    return [guess for guess in (by_op, by_buffer) if guess]
+    by_line = [u for u in level if has(u, lambda s: named_line(text, s))]
+    return [guess for guess in (by_line, by_op, by_buffer) if guess]
+
+
+def named_line(text: str, unit: Unit) -> bool:
+    """Whether an error text cites the line of a statement: `k.py(7)`, `k.py:7`, `line 7 of /home/user/k.py`."""
+    if not unit.span:
+        return False
+    name, line = re.escape(str(unit.span["file"]).rsplit("/", 1)[-1]), unit.span["line"]
+    return re.search(rf"{name}\"?[(:]{line}\b|\bline {line} of \"?[^\n]*{name}", text) is not None
 
 
 def _wrappers(search: Search, kept: list[Unit], removed: list[Change]) -> tuple[list[Unit], list[Change]]:
@@ -130,10 +133,11 @@ def _settings(
     text: str,
     alone: dict[str, Verdict],
     gone: list[Change],
-) -> list[Unit]:
-    """The settings whose change makes the fault go, in the reduced program and, into `alone`, in the whole one."""
+    found: list[Unit],
+) -> None:
+    """Into `found`, settings whose change makes the fault go in the reduced program; into `alone`, what the whole
+    program shows with it."""
     paths = {unit.path for unit in (*kept, *around)}
-    found = []
     for unit in search.of_kind(*choose.SETTINGS):
         if unit.path is not None and unit.kind not in ("annotation", "threads") and unit.path not in paths:
             continue
@@ -153,7 +157,6 @@ def _settings(
                 found.append(unit)
             if verdict == Verdict.NONE:
                 break
-    return found
 
 
 def trials(unit: Unit) -> list[Change]:

@@ -100,17 +100,23 @@ def function_name(signature: str) -> str:
 
 #: a source excerpt that some messages carry: `  --> file:line:column`, and what follows
 ARROW = re.compile(r"^\s*--> ", re.MULTILINE)
-NVCC_ERROR = re.compile(r"(?::\s*(?:catastrophic |fatal )?error|\bnvcc fatal)\b.*")
+NVCC_ERROR = re.compile(r"\)\s*:\s*(?:catastrophic |fatal )?error\b|\bnvcc fatal\b|:\d+:\s*(?:fatal )?error:")
+
+
+def told(message: str) -> str:
+    """What a message says, without what it only shows: the generated source before the errors of a device compiler and
+    the command after them, or the excerpt of the user's source at the end."""
+    for start in NVCC_ERROR.finditer(message):
+        line = message.rfind("\n", 0, start.start()) + 1
+        end = message.find("\nCommand:", start.end())
+        return message[line : end if end >= 0 else None]
+    arrow = ARROW.search(message)
+    return message[: arrow.start()] if arrow else message
 
 
 def decisive(message: str) -> str:
     """The line of a message that says what is wrong; "" of an empty message."""
-    for line in message.splitlines():
-        if NVCC_ERROR.search(line) and "Compilation error" not in line:
-            return line
-    arrow = ARROW.search(message)
-    text = message[: arrow.start()] if arrow else message
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return next((line.strip() for line in told(message).splitlines() if line.strip()), "")
 
 
 BLANKS = (
