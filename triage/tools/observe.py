@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triage.experiment import process
-from triage.experiment.events import Event, EventReader
+from triage.experiment.events import Event, EventReader, final
 from triage.graph.spec import ToolSpec
 from triage.model import (
     Artifact,
@@ -41,6 +41,10 @@ SPEC = ToolSpec(
     ),
     essential=True,
 )  # fmt: skip
+
+
+#: origin of the warnings in which the harness says what it could not record
+OWN = "triage"
 
 
 def run(work: Work) -> Result:
@@ -78,7 +82,9 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     facts += _comparison_facts(events, virtual)
     launches = sum(e["type"] == "launch.begin" for e in events)
     made_up = sum(e["type"] == "launch.begin" and bool(e.get("virtual")) for e in events)
-    warnings = sum(e["type"] == "warning" for e in events) or int(b"Warning:" in _bytes(done.stderr, done.stdout))
+    warnings = sum(e["type"] == "warning" and e.get("origin") != OWN for e in events) or int(
+        b"Warning:" in _bytes(done.stderr, done.stdout)
+    )
     facts.append(Fact("run.env", environment_changes(events), source="events"))
     facts.append(Fact("launches.virtual", made_up, source="events"))
     facts += [Fact("launches.count", launches, source="events"), Fact("warnings.count", warnings, source="events")]
@@ -310,6 +316,12 @@ def _not_checked(
     answers = sorted({str(e.get("what")) for e in events if e["type"] == "virtual"})
     if answers:
         lines.append(NotChecked("answers of the virtual device: " + ", ".join(answers), "made up, not measured"))
+    lost = sorted({str(e.get("text")) for e in events if e["type"] == "warning" and e.get("origin") == OWN})
+    lines += [NotChecked("what the harness could not record", text) for text in lost]
+    uncalled = [str(e.get("name")) for e in events if e["type"] == "uncalled"]
+    if uncalled:
+        call = f"triage run kernel.py --call '{uncalled[0]}(…)'"
+        lines.append(NotChecked(f"kernels of {', '.join(uncalled)}", "the script never calls them", call))
     virtual_compares = sum(e["type"] == "compare" and bool(e.get("virtual")) for e in events)
     if virtual_compares:
         what = f"{virtual_compares} comparison{'s' * (virtual_compares != 1)} with a reference"
@@ -334,8 +346,7 @@ def error_events(work: Work, events: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 def read_events(directory: Path) -> list[dict[str, Any]]:
     """The events of a finished run, read again from its step folder."""
-    reader = EventReader(directory)
-    return reader.finish()[0]
+    return final(EventReader(directory).finish()[0])
 
 
 def read_exit(directory: Path) -> dict[str, Any]:

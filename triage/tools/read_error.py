@@ -40,6 +40,7 @@ def run(work: Work) -> Result:
     ended = observe.read_exit(directory)
     if not any(not error.recovered for error in errors):
         errors += how_it_died(ended, events, directory, readings, work)
+    errors = without_bare_exit(errors)
     warnings = all_warnings(events, readings)
     last = next((e for e in reversed(errors) if not e.recovered), None)
     facts = [Fact("errors.count", len(errors)), Fact("warnings.count", len(warnings))]
@@ -89,6 +90,12 @@ def mark_recovered(errors: Sequence[ErrorRecord], kernels: Sequence[Kernel]) -> 
         again = any(number >= since and name in known for number, name in built)
         marked.append(replace(error, recovered=True) if again else error)
     return marked
+
+
+def without_bare_exit(errors: Sequence[ErrorRecord]) -> list[ErrorRecord]:
+    """`sys.exit(1)` after an error that the script caught only passes that error on: the error is what to look at."""
+    others = [e for e in errors if e.type != "SystemExit"]
+    return others if any(not e.recovered for e in others) else list(errors)
 
 
 def how_it_died(
@@ -145,7 +152,7 @@ def all_warnings(events: Sequence[Mapping[str, Any]], readings: Mapping[str, Rea
     found = [
         WarningRecord(str(e.get("text")), str(e.get("origin")), _location(e.get("at")))
         for e in events
-        if e["type"] == "warning"
+        if e["type"] == "warning" and e.get("origin") != observe.OWN
     ]
     told = {w.text for w in found}
     for reading in readings.values():
