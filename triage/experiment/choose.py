@@ -29,7 +29,7 @@ SETTINGS = ("annotation", "op-annotation", "loop-annotation", "loop-kind", "thre
 
 @dataclass(frozen=True)
 class Unit:
-    """One thing an experiment can take away or change; the fields are those of `harness/tir.py`."""
+    """One thing an experiment can take away or change; the fields are those of `harness/units.py`."""
 
     id: str
     kind: str

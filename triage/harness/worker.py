@@ -12,7 +12,7 @@ import os
 import time
 from typing import Any
 
-from . import errors, tir
+from . import errors, tir, units
 
 Result = dict[str, Any]
 OPERATIONS = ("units", "lower", "codegen", "device")
@@ -27,7 +27,7 @@ def perform(request: dict[str, Any], files: Any) -> Result:
     try:
         func = _load(request)
         if request["op"] == "units":
-            result["facts"]["units"] = tir.Reader(func, files.is_user).read()
+            result["facts"]["units"] = units.Reader(func, files.is_user).read()
             result["facts"]["name"] = (
                 str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else None
             )
