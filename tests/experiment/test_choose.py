@@ -67,6 +67,16 @@ def test_an_annotation_whose_removal_lets_everything_lower_is_the_place() -> Non
     assert (choice.unit, choice.confidence) == (layout, Confidence.CONFIRMED)
 
 
+def test_a_layout_of_a_loop_is_blamed_for_errors_about_layouts_only() -> None:
+    info = {"var": "i", "kind": "parallel", "extent": "64"}
+    layout = Unit(
+        "note:0.3:parallel_loop_layout", "loop-annotation", "its layout", "0.3", key="parallel_loop_layout", loop=info
+    )
+    cured = {"settings": (layout,), "alone": {layout.id: Verdict.NONE}}
+    assert choose(evidence([GEMM], "Loop layout is not injective", **cured)).unit == layout
+    assert choose(evidence([GEMM], "M must be divisible by 16", **cured)).unit == GEMM
+
+
 def test_of_a_conflict_the_statement_where_the_others_meet() -> None:
     rows = statement(0, "tl.tileop.reduce", buffers=("r", "f"), reads=("f",), writes=("r",))
     columns = statement(1, "tl.tileop.reduce", buffers=("c", "f"), reads=("f",), writes=("c",))

@@ -39,6 +39,11 @@ def test_a_single_annotation_needs_no_name() -> None:
     assert line_of_annotation(source, 2, "layout_map", ["c"]) == 3
 
 
+def test_an_annotation_written_by_a_macro_is_found_outside_the_kernel() -> None:
+    source = "def helper(b):\n    T.annotate_layout({b: x})\n\ndef k():\n    with T.Kernel(1):\n        helper(c)\n"
+    assert line_of_annotation(source, 5, "layout_map", ["c"]) == 2
+
+
 def test_calls_know_their_names() -> None:
     found = calls(SOURCE, 12)
     assert [call.name for call in found] == [

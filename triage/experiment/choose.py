@@ -142,6 +142,8 @@ def speaks(evidence: Evidence, unit: Unit, culprits: list[Unit]) -> bool:
         return True  # the author wrote it on purpose, and everything else builds without it
     if unit.kind == "threads":
         return bool(THREADS.search(evidence.text)) and not _odd_tile(evidence.text, unit)
+    if unit.kind == "loop-annotation" and "layout" in str(unit.key):
+        return "layout" in evidence.text
     if unit.kind == "loop-annotation":
         return bool(PIPELINE.search(about)) and not _inner_loop(unit, culprits)
     if unit.kind == "symbol":

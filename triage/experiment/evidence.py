@@ -12,7 +12,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
-from triage.experiment import choose, oracle
+from triage.experiment import choose, lines, oracle
 from triage.experiment.choose import Evidence, Unit, inside, mentions, short
 from triage.experiment.minimal import OutOfBudget, minimize
 from triage.experiment.oracle import Verdict
@@ -141,6 +141,8 @@ def _settings(
     for unit in search.of_kind(*choose.SETTINGS):
         if unit.path is not None and unit.kind not in ("annotation", "threads") and unit.path not in paths:
             continue
+        if unit.kind == "annotation" and unit.key not in lines.WRITERS:
+            continue  # part of a declaration, as `barrier_init` is
         if unit.kind == "dtype" and not (
             mentions(text, str(unit.value)) or not choose.KNOWN_DTYPE.fullmatch(str(unit.value))
         ):

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: block annotation -> the DSL functions that write it
+#: block annotation -> the DSL functions whose only purpose is to write it
 WRITERS = {
     "layout_map": ("annotate_layout",),
     "safe_value_map": ("annotate_safe_value",),
@@ -18,10 +18,6 @@ WRITERS = {
     "tl.non_restrict_params": ("annotate_restrict_buffers",),
     "tl.ws_pipeline_depth": ("annotate_ws_pipeline_depth",),
     "tl.ws_schedule": ("annotate_ws_schedule",),
-    "barrier_init": ("alloc_barrier", "alloc_cluster_barrier"),
-    "reducer_info": ("alloc_reducer",),
-    "reducer_info_v2": ("alloc_reducer",),
-    "threadblock_swizzle_pattern": ("use_swizzle",),
 }
 
 
@@ -68,6 +64,8 @@ def line_of_annotation(source: str, around: int, key: str, buffers: Iterable[str
     """The line of the call that wrote a block annotation; with several, the one that names a buffer of it."""
     writers = WRITERS.get(key, ())
     written = [c for c in calls(source, around) if c.name in writers]
+    if not written:  # in a macro or a helper: anywhere in the file
+        written = [c for c in calls(source, 0) if c.name in writers]
     if len(written) > 1:
         wanted = set(buffers)
         written = [c for c in written if wanted & c.names]
