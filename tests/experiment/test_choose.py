@@ -53,7 +53,27 @@ def test_an_odd_tile_is_blamed_before_a_usual_thread_count() -> None:
 
 def test_the_thread_count_is_not_blamed_for_an_error_that_does_not_count_threads() -> None:
     text = "sync inside the else branch: its participating threads are not warp-uniform"
-    assert choose(evidence([GEMM], text, settings=(LAUNCH,), alone={LAUNCH.id: Verdict.NONE})).unit == GEMM
+    usual = Unit("threads:0", "threads", value=[128, 1, 1])
+    found = choose(evidence([GEMM], text, settings=(usual,), alone={usual.id: Verdict.NONE}))
+    assert (found.unit, found.confidence) == (GEMM, Confidence.LIKELY)
+    assert found.others[0][0] == usual  # but it is told that another count helps
+
+
+def test_an_unusual_thread_count_is_blamed_when_another_lowers_whatever_the_error_says() -> None:
+    many = Unit("threads:0", "threads", value=[1024, 1, 1])
+    found = choose(evidence([GEMM], "not a canonical layout", settings=(many,), alone={many.id: Verdict.NONE}))
+    assert (found.unit, found.confidence) == (many, Confidence.LIKELY)
+
+
+def test_one_of_two_wrong_annotations_is_blamed_for_the_error_about_its_buffer() -> None:
+    layout = Unit("note:0:layout_map:0", "annotation", "layout_map of a", "0", key="layout_map", buffers=("a",))
+    alone = {layout.id: Verdict.OTHER, "alloc:a": Verdict.NONE}
+    found = choose(
+        evidence(
+            [], "Invalid layout for `a`", settings=(layout,), alone=alone, declarations=(declaration("a", "int8"),)
+        )
+    )
+    assert (found.unit, found.confidence) == (layout, Confidence.LIKELY)
 
 
 def test_the_thread_count_is_not_blamed_when_no_other_count_lowers() -> None:

@@ -15,9 +15,10 @@ The order here says how one of them is chosen:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from triage.experiment.oracle import Verdict
@@ -90,10 +91,24 @@ def choose(evidence: Evidence) -> Choice:
     if setting is not None:
         return _setting(evidence, setting, culprits)
     if len(culprits) == 1:
-        return _single(evidence, culprits[0])
+        return _with_alternatives(evidence, _single(evidence, culprits[0]))
     if culprits:
-        return _several(evidence, culprits)
+        return _with_alternatives(evidence, _several(evidence, culprits))
     return _declaration(evidence)
+
+
+def _with_alternatives(evidence: Evidence, choice: Choice) -> Choice:
+    """A launch or a pipeline whose change alone cures as well is a label, and then nothing is confirmed."""
+    other = [
+        unit
+        for unit in evidence.settings
+        if unit.kind in ("threads", "loop-annotation") and evidence.alone.get(unit.id) == Verdict.NONE
+    ]
+    if not other:
+        return choice
+    confidence = Confidence.LIKELY if choice.confidence == Confidence.CONFIRMED else choice.confidence
+    labels = tuple((unit, f"{changed(unit)} the kernel lowers, too") for unit in other)
+    return replace(choice, confidence=confidence, others=(*choice.others, *labels))
 
 
 def candidates(kept: Sequence[Unit], around: Sequence[Unit]) -> list[Unit]:
@@ -127,9 +142,18 @@ KNOWN_DTYPE = re.compile(
 
 def spoken_setting(evidence: Evidence, culprits: list[Unit]) -> Unit | None:
     """The setting that the error is about and whose change alone cures the whole program."""
-    cured = [unit for unit in evidence.settings if evidence.alone.get(unit.id) == Verdict.NONE]
-    spoken = [unit for unit in cured if speaks(evidence, unit, culprits)]
+    spoken = [
+        unit for unit in evidence.settings if _cures(evidence, unit, culprits) and speaks(evidence, unit, culprits)
+    ]
     return min(spoken, key=lambda unit: RANK.index(unit.kind), default=None)
+
+
+def _cures(evidence: Evidence, unit: Unit, culprits: list[Unit]) -> bool:
+    """Whether the whole kernel lowers with a change. Of an annotation that the error is about, it is enough that
+    another error comes: the next annotation may be as wrong."""
+    alone = evidence.alone.get(unit.id)
+    about = not culprits or any(mentions(evidence.text, name) for name in unit.buffers)
+    return alone == Verdict.NONE or (unit.kind == "annotation" and alone == Verdict.OTHER and about)
 
 
 #: the more special a setting is, the sooner it is what the author got wrong
@@ -141,7 +165,8 @@ def speaks(evidence: Evidence, unit: Unit, culprits: list[Unit]) -> bool:
     if unit.kind in ("annotation", "op-annotation"):
         return True  # the author wrote it on purpose, and everything else builds without it
     if unit.kind == "threads":
-        return bool(THREADS.search(evidence.text)) and not _odd_tile(evidence.text, unit)
+        counted = bool(THREADS.search(evidence.text))
+        return counted and not _odd_tile(evidence.text, unit) if counted else unusual(unit)
     if unit.kind == "loop-annotation" and "layout" in str(unit.key):
         return "layout" in evidence.text
     if unit.kind == "loop-annotation":
@@ -166,13 +191,25 @@ def _odd_tile(text: str, unit: Unit) -> bool:
     return usual and any(int(edge).bit_count() != 1 for edge in TILE_EDGE.findall(text))
 
 
+#: more threads than this in a block are rare
+MANY_THREADS = 512
+
+
+def unusual(launch: Unit) -> bool:
+    """Whether a launch has a number of threads that hardly any kernel has."""
+    counts = launch.value if isinstance(launch.value, (list, tuple)) else [launch.value]
+    numbers = [count for count in counts if isinstance(count, int)]
+    return math.prod(numbers) > MANY_THREADS or any(count.bit_count() != 1 for count in numbers)
+
+
 def _inner_loop(unit: Unit, culprits: list[Unit]) -> bool:
     return any(c.kind == "loop" and inside(c, unit) for c in culprits)
 
 
 def _setting(evidence: Evidence, unit: Unit, culprits: list[Unit]) -> Choice:
-    what = CHANGED[unit.kind].format(text=unit.text, key=unit.key, value=unit.value, threads=threads(unit))
-    how = f"{what} the kernel lowers, every statement in place"
+    cured = evidence.alone.get(unit.id) == Verdict.NONE
+    what = "the kernel lowers, every statement in place" if cured else "this error goes, and another one comes"
+    how = f"{changed(unit)} {what}"
     others = [(c, "raised the error") for c in culprits if c.path != unit.path]
     if unit.kind == "dtype":
         return _by_declarations(
@@ -184,7 +221,12 @@ def _setting(evidence: Evidence, unit: Unit, culprits: list[Unit]) -> Choice:
         near = [u for u in users if u.kind == "loop" or set(u.buffers) & touched]
         own = [u for u in near if u.kind != "parameter"]
         return _by_declarations(evidence, unit, own or near or users, how, tuple(others))
-    return Choice(unit, Confidence.CONFIRMED, how, tuple(others))
+    sure = cured and not (unit.kind == "threads" and not THREADS.search(evidence.text))
+    return Choice(unit, Confidence.CONFIRMED if sure else Confidence.LIKELY, how, tuple(others))
+
+
+def changed(unit: Unit) -> str:
+    return CHANGED[unit.kind].format(text=unit.text, value=unit.value, threads=threads(unit))
 
 
 CHANGED = {

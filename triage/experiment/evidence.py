@@ -147,9 +147,10 @@ def _settings(
             mentions(text, str(unit.value)) or not choose.KNOWN_DTYPE.fullmatch(str(unit.value))
         ):
             continue
-        if unit.kind == "threads" and not (choose.THREADS.search(text) or not kept):
-            continue
-        for change in trials(unit):
+        changes = trials(unit)
+        if unit.kind == "threads" and kept and not choose.THREADS.search(text):
+            changes = changes[:1]  # the error does not ask for it; one count shows whether threads matter at all
+        for change in changes:
             if search.ask([*removed, change]) == Verdict.SAME:
                 continue
             verdict = search.ask([*gone, change])

@@ -88,7 +88,7 @@ def _search(search: Search, read_source: Callable[[str], str | None]) -> Localiz
 def _twins(search: Search, evidence: choose.Evidence, choice: Choice) -> tuple[Choice, list[Unit]]:
     """Other statements that show the same fault by themselves: without all of them together it has to go.
 
-    The choice is then the first of them in the program.
+    The choice is then the one that works on most buffers (a `T.clear` is seldom wrong), the first among equals.
     """
     assert choice.unit is not None
     found = [choice.unit]
@@ -97,11 +97,13 @@ def _twins(search: Search, evidence: choose.Evidence, choice: Choice) -> tuple[C
             gone = [Change(unit.id) for unit in found]
             verdict = search.ask(gone)
             if verdict != Verdict.SAME:
-                found.sort(key=lambda unit: search.units.index(unit))
+                found.sort(key=lambda unit: (-len(unit.buffers), search.units.index(unit)))
                 alone = {**evidence.alone, **{unit.id: verdict for unit in found}}
                 again = choose.choose(dataclasses.replace(evidence, alone=alone))
                 how = f"{len(found)} places show the error, each without the others; {WITHOUT[verdict]}"
-                return dataclasses.replace(again, unit=found[0], how=how), found[1:]
+                one_kind = len({unit.op for unit in found}) == 1
+                sure = again.confidence if one_kind or again.confidence is None else Confidence.LIKELY
+                return dataclasses.replace(again, unit=found[0], confidence=sure, how=how), found[1:]
             another = choose.choose(gather(search, gone)).unit
             if another is None or another in found:
                 break
