@@ -9,7 +9,7 @@ import pytest
 from triage.findings import find, owner_by_path
 from triage.knowledge.judge import Observability
 from triage.knowledge.load import load_rules
-from triage.model import Confidence, ErrorRecord, FoundBy, Frame, Label, Location, State
+from triage.model import Confidence, ErrorRecord, FoundBy, Frame, Label, Location, State, WarningRecord
 from triage.tools.base import Culprit
 
 RULES = load_rules()
@@ -96,3 +96,24 @@ def test_ignored_rules_are_left_out() -> None:
 )
 def test_a_path_tells_whose_file_it_is(file: str, mine: bool | None) -> None:
     assert owner_by_path(file) is mine
+
+
+WARNED = WarningRecord("Buffer read before initialization: 1 buffer(s) read before anything writes them\n  [1] `s` is read before anything writes it", at=Location(SCRIPT, 8))  # fmt: skip
+
+
+def test_a_warning_beside_the_error_that_stopped_the_compile_is_only_advice() -> None:
+    found = find([NO_LAYOUT], [WARNED], [], [], {}, RULES, Observability())
+    assert [(f.rule, f.level) for f in found] == [("TLG001", "fault"), ("TLC001", "advice")]
+
+
+def test_a_warning_alone_is_a_fault() -> None:
+    (finding,) = find([], [WARNED], [], [], {}, RULES, Observability())
+    assert (finding.rule, finding.level) == ("TLC001", "fault")
+
+
+def test_one_compile_tells_a_rule_once() -> None:
+    inner = ErrorRecord("compiler", "nvcc", 'error: identifier "foo" is undefined', relation="inner")
+    other = replace(inner, message='error: identifier "bar" is undefined')
+    error = ErrorRecord("exception", "RuntimeError", "Compilation error:", causes=(inner, other), phase="device")
+    found = find([error], [], [], [], {}, RULES, Observability())
+    assert [f.rule for f in found] == ["TLG051"]

@@ -16,11 +16,13 @@ from triage.knowledge.match import Record, record_of_hazard, record_of_warning, 
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.lints.hazard import Hazard
-from triage.model import Confidence, ErrorRecord, Finding, FoundBy, State, WarningRecord, to_json
+from triage.model import STAGES, Category, Confidence, ErrorRecord, Finding, FoundBy, State, WarningRecord, to_json
 from triage.readers import decisive, read_output
 from triage.tools.base import Culprit
 
 LADDER = tuple(Confidence)
+#: An error in one of these ends the script before any hazard of a launch or of the values can show.
+BEFORE_LAUNCH = frozenset(STAGES[: STAGES.index("launch")])
 #: where files lie that are not the user's: packages, the standard library, the build trees of the wheels
 INSTALLED = re.compile(
     r"/(site|dist)-packages/|/lib/python\d[\d.]*/|^/project/|^python/tvm_ffi/|(^|/)(tilelang|tvm|torch)/.*\.(py|pyx|pxi)$"
@@ -38,18 +40,22 @@ def find(
     ignore: Iterable[str] = (),
 ) -> list[Finding]:
     """All findings. `facts` maps what facts are about (`run`, `kernel:k1`) to their values; `ignore` names rules."""
-    findings: list[Finding] = []
+    of_errors: list[Finding] = []
     for error in errors:
         one = decisive(error)
         chain = records_of_error(error, seen.stage_of(one), decides=one)
         of_error = judge(chain, _facts(facts, chain[0].about), rules, seen)
-        findings += [_recovered(_at_culprit(f, error, culprits), error) for f in of_error]
+        of_errors += [_recovered(_at_culprit(f, error, culprits), error) for f in of_error]
+    findings: list[Finding] = []
     for warning in warnings:
         record = record_of_warning(warning)
         findings += judge([record], _facts(facts, record.about), rules, seen)
     for hazard in hazards:
         record = record_of_hazard(to_json(hazard), hazard.about)
         findings += judge([record], _facts(facts, hazard.about), rules, seen)
+    if any(f.level == "fault" and f.stage in BEFORE_LAUNCH for f in of_errors):
+        findings = [_beside(f) for f in findings]
+    findings = [*of_errors, *findings]
     left_out = set(ignore)
     return [f for f in fold(findings) if f.rule not in left_out]
 
@@ -76,6 +82,11 @@ def owner_by_path(file: str) -> bool | None:
 
 def _facts(facts: Mapping[str, Mapping[str, Any]], about: str) -> dict[str, Any]:
     return {**facts.get("run", {}), **facts.get(about, {})}
+
+
+def _beside(finding: Finding) -> Finding:
+    """A warning or a hazard beside an error that stopped the script earlier: told, but not what stopped it."""
+    return finding if finding.category is Category.ENVIRONMENT else replace(finding, level="advice")
 
 
 def _recovered(finding: Finding, error: ErrorRecord) -> Finding:

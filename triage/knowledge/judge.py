@@ -92,12 +92,15 @@ def judge(
     findings: list[Finding] = []
     explained: set[tuple[str, int]] = set()
     unexplained: dict[tuple[str, int], Record] = {}
+    #: a compiler repeats one cause in every instantiation: one chain tells each rule once
+    told: set[tuple[tuple[str, int], str]] = set()
     for record in records:
         chain = (record.about, id(record.outer or record.error))  # hashing a chain would recurse as deep as it is long
         found = []
         for rule in rules.on(record.on):
             trial = try_rule(rule, record, facts)
-            if trial.matched:
+            if trial.matched and (record.on != "error" or (chain, rule.code) not in told):
+                told.add((chain, rule.code))
                 found.append(finding_of_rule(rule, record, trial, seen))
         findings += sorted(found, key=lambda finding: _order(finding, rules))
         if record.on == "error":
