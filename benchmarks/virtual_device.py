@@ -143,7 +143,8 @@ def summary(events: list[dict[str, Any]], code: int | str) -> dict[str, Any]:
     failed = {e["kernel"]: e["phase"] for e in ended if e.get("ok") is False}
     done = {e["kernel"] for e in ended if e["phase"] in ("device", "codegen") and e.get("ok")}
     compiled = [k for k in kernels if k in done and k not in failed]
-    errors = [e for e in events if e["type"] == "error" and not e.get("handled")]
+    # an error of a compile is reported once, as handled, and may still be what ends the script
+    errors = [e for e in events if e["type"] == "error" and (code != 0 or not e.get("handled"))]
     final = errors[-1]["error"] if errors else {}
     place = next((f for f in reversed(final.get("frames", [])) if f.get("user")), {})
     return {

@@ -75,6 +75,16 @@ class CUDAGraph:
         return (0, 0)
 
 
+class Runtime:
+    """`torch.cuda.cudart()`: every call succeeds and does nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cuda"):
+            raise AttributeError(name)
+        session.virtual("torch.cuda.cudart")
+        return lambda *args, **kwargs: 0
+
+
 class device:
     """`torch.cuda.device`: there is one device, and it stays the current one."""
 
@@ -115,6 +125,7 @@ def install(arch: str) -> None:
         "stream": lambda stream: stream if stream is not None else Stream(),
         "current_stream": lambda *args, **kwargs: Stream(),
         "default_stream": lambda *args, **kwargs: Stream(),
+        "cudart": Runtime,
         "is_available": constant(True),
         "is_initialized": constant(True),
         "device_count": constant(1),
@@ -139,7 +150,7 @@ def install(arch: str) -> None:
         *("init", "_lazy_init", "set_device", "set_stream", "synchronize", "ipc_collect", "empty_cache"),
         *("manual_seed", "manual_seed_all", "seed", "seed_all", "_sleep", "set_sync_debug_mode", "_check_capability"),
         *("reset_peak_memory_stats", "reset_max_memory_allocated", "reset_accumulated_memory_stats"),
-        *("set_per_process_memory_fraction", "cudart_noop"),
+        *("set_per_process_memory_fraction"),
     ):
         table[name] = constant(None)
     for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):

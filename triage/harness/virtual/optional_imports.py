@@ -84,27 +84,52 @@ def _settle(root: str) -> None:
 
 @functools.cache
 def _guarded(path: str) -> tuple[tuple[int, int], ...]:
-    """The lines of a file that stand in a `try` whose handlers catch an `ImportError`."""
+    """The lines of a file whose imports may fail: they stand in a `try` whose handler offers another way."""
     try:
         tree = ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    caught = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
-
-    def catches(handler: ast.ExceptHandler) -> bool:
-        if handler.type is None:
-            return True
-        return any(isinstance(n, ast.Name) and n.id in caught for n in ast.walk(handler.type))
-
     return tuple(
         (node.body[0].lineno, node.body[-1].end_lineno or node.body[-1].lineno)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Try) and any(catches(h) and not _reraises(h) for h in node.handlers)
+        if isinstance(node, ast.Try) and any(_catches(h) and _helps(h, node, tree) for h in node.handlers)
     )
 
 
-def _reraises(handler: ast.ExceptHandler) -> bool:
-    return any(isinstance(node, ast.Raise) for node in ast.walk(handler))
+def _catches(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler catches an `ImportError`."""
+    caught = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+    return handler.type is None or bool(caught & _names(handler.type, ast.Load))
+
+
+def _helps(handler: ast.ExceptHandler, guard: ast.Try, tree: ast.Module) -> bool:
+    """Whether the script gets on without what it could not import.
+
+    It does not if the handler raises, or if it binds nothing that the rest of the file reads while the rest reads
+    names that only the import would have bound.
+    """
+    statements = [node for part in handler.body for node in ast.walk(part)]
+    if any(isinstance(node, ast.Raise) for node in statements):
+        return False
+    if any(isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)) for node in statements):
+        return True
+    inside = {id(node) for node in ast.walk(guard)}
+    read = {
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and id(n) not in inside
+    }
+    imported = {
+        alias.asname or alias.name.partition(".")[0]
+        for part in guard.body
+        for node in ast.walk(part)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    bound = set().union(*(_names(part, ast.Store) for part in handler.body))
+    return bool(bound & read) or not (imported - bound) & read
+
+
+def _names(tree: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
 
 
 class StandIn(ModuleType):
