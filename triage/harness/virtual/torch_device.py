@@ -81,7 +81,7 @@ def _placing(original: Callable[..., Any]) -> Callable[..., Any]:
     def make(data: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.pop("device", None)
         if device is None and not isinstance(data, torch.Tensor):
-            device = torch.get_default_device()
+            device = torch.empty(0).device  # `torch.get_default_device` calls this function
         kwargs.pop("pin_memory", None)
         if isinstance(data, VirtualTensor):  # no copy through numbers: there may be none
             moved = data.to(device or data.device, dtype=kwargs.get("dtype", data.dtype))
