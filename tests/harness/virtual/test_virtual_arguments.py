@@ -117,7 +117,7 @@ def virtual(source, harness) -> dict[str, str]:
     arguments, tensors = harness("virtual.arguments"), harness("virtual.tensors")
     namespace: dict = {}
     exec(compile(source.read_text(), str(source), "exec", dont_inherit=True), namespace)
-    signature = arguments.signature(namespace["func"], [])
+    signature = harness("virtual.signature").signature(namespace["func"], [])
     sys.path.insert(0, str(HOST_CHECKS.parent))
     from host_checks import plain
 

@@ -174,6 +174,9 @@ def test_the_questions_that_scripts_ask_cuda(device):
         with torch.cuda.graph(graph):
             z = x + y
         graph.replay()
+        torch.cuda.cudart().cudaProfilerStart()
+        with torch.cuda.profiler.profile():
+            x + y
         assert torch.cuda.memory_allocated() == 0 and torch.cuda.mem_get_info()[1] > 1 << 30
         assert torch.accelerator.current_accelerator().type == "cuda"
         torch.set_default_device("cuda")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from . import bench, devices, session
-from .patching import replace
+from .patching import replace, replace_everywhere
 from .tensors import DEVICE
 
 
@@ -125,7 +125,6 @@ def install(arch: str) -> None:
         "stream": lambda stream: stream if stream is not None else Stream(),
         "current_stream": lambda *args, **kwargs: Stream(),
         "default_stream": lambda *args, **kwargs: Stream(),
-        "cudart": Runtime,
         "is_available": constant(True),
         "is_initialized": constant(True),
         "device_count": constant(1),
@@ -155,6 +154,7 @@ def install(arch: str) -> None:
         table[name] = constant(None)
     for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
         table[name] = constant(0, "torch.cuda memory")
+    replace_everywhere("torch", "cudart", torch.cuda.cudart, Runtime)  # `torch.cuda.profiler` has a copy
     for name, value in table.items():
         replace(torch.cuda, name, value)
     _accelerator(properties, capability, constant)

@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
-from . import arguments
+from . import arguments, cython_arguments
+from .signature import Binding, Parameter, Signature
+from .signature import signature as read_signature
 from .tensors import MARK, META, Memory, VirtualTensor, without_values
 
 _launches = itertools.count(1)
@@ -31,7 +33,7 @@ def wrap_kernel(real: Any, func: Any, out_idx: Any, context: Any, kernel_id: str
         return real
     kernel = real if real is not None else _uncompiled(func, out_idx, context)
     outputs = _outputs(real.adapter.result_idx if real is not None else out_idx, len(func.params))
-    signature = arguments.signature(func, outputs)
+    signature = read_signature(func, outputs)
     signature.allocates = bool(getattr(kernel.adapter, "_ffi_callee_allocated_output_abi", True))
     launch = _launcher(signature, kernel.execution_backend, context, kernel_id)
     kernel.adapter.func = launch
@@ -50,9 +52,9 @@ def _outputs(out_idx: Any, count: int) -> list[int]:
     return [int(i) % count for i in indices]
 
 
-def _launcher(kernel: arguments.Signature, backend: str, context: Any, kernel_id: str) -> Callable[..., Any]:
+def _launcher(kernel: Signature, backend: str, context: Any, kernel_id: str) -> Callable[..., Any]:
     cython = backend == "cython"
-    check = arguments.check_cython if cython else arguments.check_tvm_ffi
+    check = cython_arguments.check_cython if cython else arguments.check_tvm_ffi
     numbers = itertools.count(1)
 
     def launch(*args: Any, **options: Any) -> Any:
@@ -95,7 +97,7 @@ def _reject_keywords(options: dict[str, Any], cython: bool) -> None:
             raise TypeError(f"func() got an unexpected keyword argument {name!r}")
 
 
-def _describe(parameter: arguments.Parameter, value: Any) -> dict[str, Any]:
+def _describe(parameter: Parameter, value: Any) -> dict[str, Any]:
     if isinstance(value, torch.Tensor):
         return {
             "name": parameter.name,
@@ -108,7 +110,7 @@ def _describe(parameter: arguments.Parameter, value: Any) -> dict[str, Any]:
     return {"name": parameter.name, "value": plain}
 
 
-def _allocate(parameter: arguments.Parameter, binding: arguments.Binding) -> VirtualTensor:
+def _allocate(parameter: Parameter, binding: Binding) -> VirtualTensor:
     """An output of the kernel: zeros while it is small. Raises `ValueError` for a shape that cannot be known."""
     shape = []
     for dimension in parameter.shape:
