@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -157,6 +158,7 @@ def install(arch: str) -> None:
     replace_everywhere("torch", "cudart", torch.cuda.cudart, Runtime)  # `torch.cuda.profiler` has a copy
     for name, value in table.items():
         replace(torch.cuda, name, value)
+    torch.cuda._cudart = types.SimpleNamespace(cudaError=types.SimpleNamespace(success=0))
     _accelerator(properties, capability, constant)
 
 
