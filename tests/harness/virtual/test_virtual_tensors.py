@@ -139,3 +139,9 @@ def test_inference_mode_and_reshaping_in_place(adopt):
     out = adopt(torch.empty(0))
     torch.add(x, 1, out=out)
     assert out.shape == (2, 4)
+
+
+def test_a_shape_out_of_made_up_values_is_known_to_be_one(large, adopt):
+    chosen = large[large > 0]
+    assert chosen.guessed and (chosen + 1).guessed
+    assert not (large + 1).guessed and not adopt(torch.ones(3)).nonzero().guessed

@@ -15,6 +15,7 @@ import torch
 
 from .optional_imports import is_placeholder
 from .signature import Binding, Parameter, Signature, bind_scalar, is_var, logical_shape, logical_strides, same_var
+from .tensors import is_guessed
 
 #: DLPack device types, as the messages print them
 CPU_TYPE, CUDA_TYPE = 1, 2
@@ -37,7 +38,7 @@ def check_tvm_ffi(kernel: Signature, arguments: tuple[Any, ...]) -> Binding:
     buffers = [
         (p, given[i])
         for i, p in enumerate(kernel.parameters)
-        if i in given and p.buffer is not None and not is_placeholder(given[i])
+        if i in given and p.buffer is not None and not is_placeholder(given[i]) and not is_guessed(given[i])
     ]
     for parameter, value in buffers:
         if value is None and parameter.used:

@@ -8,6 +8,7 @@ import torch
 
 from .optional_imports import is_placeholder
 from .signature import Binding, Parameter, Signature, bind_scalar, is_var, logical_shape, logical_strides
+from .tensors import is_guessed
 
 
 def check_cython(kernel: Signature, arguments: tuple[Any, ...]) -> Binding:
@@ -22,7 +23,7 @@ def check_cython(kernel: Signature, arguments: tuple[Any, ...]) -> Binding:
     for value in given.values():
         if value is not None and not isinstance(value, (torch.Tensor, int, float, bool)) and not is_placeholder(value):
             raise ValueError(f"Unsupported tensor type: {type(value)}")
-    tensors = [(kernel.parameters[i], v) for i, v in given.items() if isinstance(v, torch.Tensor)]
+    tensors = [(kernel.parameters[i], v) for i, v in given.items() if isinstance(v, torch.Tensor) and not is_guessed(v)]
     buffers = [(p, v) for p, v in tensors if p.buffer is not None]
     for parameter, tensor in buffers:
         if not tensor.is_cuda:

@@ -111,13 +111,9 @@ def _describe(parameter: Parameter, value: Any) -> dict[str, Any]:
 
 
 def _allocate(parameter: Parameter, binding: Binding) -> VirtualTensor:
-    """An output of the kernel: zeros while it is small. Raises `ValueError` for a shape that cannot be known."""
-    shape = []
-    for dimension in parameter.shape:
-        size = binding.evaluate(dimension)
-        if size is None:
-            raise ValueError(f"Cannot resolve symbolic dimension {dimension} of output parameter {parameter.name}")
-        shape.append(size)
+    """An output of the kernel: zeros while it is small; a size that no argument tells is taken to be one."""
+    sizes = [binding.evaluate(dimension) for dimension in parameter.shape]
+    shape = [1 if size is None else size for size in sizes]
     if not shape:
         raise ValueError(
             f"Cannot create output tensor (name={parameter.name}) - 0-dimensional tensors are not supported. "
@@ -127,7 +123,9 @@ def _allocate(parameter: Parameter, binding: Binding) -> VirtualTensor:
     if parameter.bits < 8:
         shape[-1] = shape[-1] * parameter.bits // (dtype.itemsize * 8)
     payload = torch.empty(shape, dtype=dtype, device=META) if without_values(shape, dtype) else _zeros(shape, dtype)
-    return VirtualTensor(payload, Memory(tainted=True))
+    output = VirtualTensor(payload, Memory(tainted=True))
+    output.guessed = None in sizes
+    return output
 
 
 def _zeros(shape: list[int], dtype: torch.dtype) -> torch.Tensor:

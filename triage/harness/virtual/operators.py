@@ -83,6 +83,11 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     _follow(func, operator, written, args, kwargs)
     memory = virtual[0].memory if operator.view and virtual else None
     wrapped = _wrap(result, {id(_payload(t)): t for t in written}, memory, tainted, place)
+    without = any(t.payload.is_meta for t in virtual)
+    for tensor in wrapped if isinstance(wrapped, (list, tuple)) else (wrapped,):
+        if isinstance(tensor, VirtualTensor) and not written:
+            # values out of none: they were computed from zeros, and so was the shape
+            tensor.guessed = (without and not tensor.payload.is_meta) or any(t.guessed for t in virtual)
     if isinstance(wrapped, VirtualTensor) and wrapped.dtype == torch.bool and not written:
         wrapped.sense = _sense(operator, virtual)
     return wrapped

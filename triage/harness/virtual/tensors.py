@@ -50,6 +50,8 @@ class VirtualTensor(torch.Tensor):
     place: torch.device
     #: the truth a made-up boolean stands for: True for "these agree", False for "these differ", None unknown
     sense: bool | None
+    #: the shape itself depends on made-up values, and says nothing
+    guessed: bool
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -71,6 +73,7 @@ class VirtualTensor(torch.Tensor):
         self.memory = memory
         self.place = place
         self.sense = None
+        self.guessed = False
         return self
 
     @property
@@ -214,6 +217,11 @@ def is_tainted(value: Any) -> bool:
     if isinstance(value, VirtualTensor):
         return value.tainted
     return isinstance(value, torch.Tensor) and getattr(value, MARK, False)
+
+
+def is_guessed(value: Any) -> bool:
+    """Whether even the shape of a tensor is made up."""
+    return isinstance(value, VirtualTensor) and value.guessed
 
 
 def is_cuda(device: Any) -> bool:
