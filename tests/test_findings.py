@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from triage.findings import find, owner_by_path
+from triage.findings import find
 from triage.knowledge.judge import Observability
 from triage.knowledge.load import load_rules
 from triage.model import Confidence, ErrorRecord, FoundBy, Frame, Label, Location, State, WarningRecord
+from triage.ownership import owner_by_path
 from triage.tools.base import Culprit
 
 RULES = load_rules()

@@ -6,7 +6,6 @@ the culprit that experiments found replaces the place of an error that only name
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,16 +16,13 @@ from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.lints.hazard import Hazard
 from triage.model import STAGES, Category, Confidence, ErrorRecord, Finding, FoundBy, State, WarningRecord, to_json
+from triage.ownership import owner_by_path
 from triage.readers import decisive, read_output
 from triage.tools.base import Culprit
 
 LADDER = tuple(Confidence)
 #: An error in one of these ends the script before any hazard of a launch or of the values can show.
 BEFORE_LAUNCH = frozenset(STAGES[: STAGES.index("launch")])
-#: where files lie that are not the user's: packages, the standard library, the build trees of the wheels
-INSTALLED = re.compile(
-    r"/(site|dist)-packages/|/lib/python\d[\d.]*/|^/project/|^python/tvm_ffi/|(^|/)(tilelang|tvm|torch)/.*\.(py|pyx|pxi)$"
-)
 
 
 def find(
@@ -68,16 +64,6 @@ def records_of_text(text: str, artifact: str, stages: Stages) -> list[Record]:
         one = decisive(error)
         records += records_of_error(error, stages.stage_of(one).stage or one.stage, decides=one)
     return records + [record_of_warning(warning) for warning in reading.warnings]
-
-
-def owner_by_path(file: str) -> bool | None:
-    """Whether a file named in a text is the user's, by where such files lie: installed packages, the standard library
-    and the sources that wheels were built from are not; None where the path says nothing."""
-    if file.startswith("<") or not file:
-        return None
-    if INSTALLED.search(file.replace("\\", "/")):
-        return False
-    return True if file.endswith(".py") else None
 
 
 def _facts(facts: Mapping[str, Mapping[str, Any]], about: str) -> dict[str, Any]:

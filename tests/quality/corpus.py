@@ -95,7 +95,7 @@ def ask(case: Case, folder: Path) -> Answer:
     done = subprocess.run(
         [sys.executable, "-m", "triage", "run", case.script.main, "--json", str(report), *case.args],
         cwd=folder,
-        env={**env, "PYTHONPATH": str(ROOT), **case.env},
+        env={**env, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), **case.env},
         capture_output=True,
         text=True,
         timeout=600,

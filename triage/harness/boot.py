@@ -87,9 +87,11 @@ class Observer:
 
         hooks.AfterImport(self.WATCHED, self._before, self._after, self._done).install()
 
-    def _before(self, name: str) -> None:
+    def _before(self, module: types.ModuleType) -> None:
         from . import events, target
 
+        name = module.__name__
+        self.context.files.exclude(name)  # now, too: an import that fails has frames in the package
         before, now = self.environment, events.environment()
         changed = {k: now.get(k) for k in sorted(now.keys() | before.keys()) if now.get(k) != before.get(k)}
         if changed and not self._loading:  # what changes while a package loads, the package changed

@@ -78,6 +78,10 @@ def _pin_detection(context: Any) -> None:
         cuda._detect_torch_cuda_arch = lambda: context.arch
 
 
+#: what tilelang looks for as the host compiler of nvcc
+HOST_COMPILERS = ("g++", "clang++", "c++")
+
+
 class Kernel:
     """One compile: its identity in the events, and the phase it is in."""
 
@@ -351,13 +355,14 @@ class Capture:
             return None
         if self.context.spec.get("compile") is False:
             return "not asked for"
-        return missing_compiler()
+        return missing_compiler(self.context.first_path)
 
 
-def missing_compiler() -> str | None:
+def missing_compiler(first_path: str | None) -> str | None:
     """What of nvcc and its host compiler this machine lacks; None if both are there.
 
-    Where the user's environment says where CUDA is and it is not there, that is a fault to be seen, not a lack.
+    `first_path` is PATH as it was before the script ran. Where the script took a compiler off its own PATH, or where the
+    environment says where CUDA is and it is not there, that is a fault to be seen, not a lack of the machine.
     """
     if os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH"):
         return None
@@ -367,8 +372,10 @@ def missing_compiler() -> str | None:
     except Exception:  # noqa: BLE001 - tilelang raises whatever it likes where it finds no CUDA at all
         found = False
     if not found:
-        return "nvcc not found"
-    return None if nvcc.get_cplus_compiler() else "no C++ compiler for nvcc found"
+        return None if shutil.which("nvcc", path=first_path) else "nvcc not found"
+    if nvcc.get_cplus_compiler() or any(shutil.which(name, path=first_path) for name in HOST_COMPILERS):
+        return None
+    return "no C++ compiler for nvcc found"
 
 
 def name_of(func: Any) -> str | None:

@@ -141,6 +141,8 @@ class Context:
         self.why: str | None = None
         self.arch_fixed = False
         self.requested_default: str | None = None
+        #: PATH before the script could change it
+        self.first_path = os.environ.get("PATH")
         #: the namespace of the script, once it runs
         self.namespace: dict[str, Any] = {}
         #: the `capture.Capture`, once tilelang is there

@@ -11,7 +11,7 @@ from types import ModuleType
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls `before(name)` when a watched package is about to be loaded, `after(module, seconds)` when it is, and
+    """Calls `before(module)` when a watched package is about to be loaded, `after(module, seconds)` when it is, and
     `done()` at the end of either a load that succeeded or one that failed.
 
     The real finders find and the real loader loads; only `exec_module` of the one loader instance is wrapped while
@@ -21,7 +21,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
     def __init__(
         self,
         names: Sequence[str],
-        before: Callable[[str], None],
+        before: Callable[[ModuleType], None],
         after: Callable[[ModuleType, float], None],
         done: Callable[[], None] = lambda: None,
     ) -> None:
@@ -47,7 +47,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
         loader, execute = spec.loader, spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            self.before(fullname)
+            self.before(module)
             start = time.monotonic()
             try:
                 execute(module)

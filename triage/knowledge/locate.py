@@ -11,6 +11,7 @@ from triage.knowledge import place
 from triage.knowledge.match import Record
 from triage.knowledge.syntax import Imported, find_imported
 from triage.model import FoundBy, Frame, Label, Location
+from triage.ownership import owner_by_path
 
 ReadSource = Callable[[str], "str | None"]
 
@@ -48,7 +49,7 @@ def locate(wanted: str, argument: str | None, record: Record, read_source: ReadS
         return None
     if record.error is None:
         return _with_snippet(record.at, read_source) if record.at else None
-    named = record.error.named
+    named = [at for at in record.error.named if owner_by_path(at.file) is not False]
     frame = user_frame(record)
     if wanted == "named" or (wanted == "frame" and frame is None):
         return _with_snippet(named[0], read_source) if named else None
@@ -166,7 +167,11 @@ def labels_of(record: Record, location: Location | None, read_source: ReadSource
     """The record's own labels, the lines its text names, and the user's deepest frame, but for the location itself."""
     labels = list(record.labels)
     if record.error:
-        labels += [Label(named.file, named.line, "the error text names this line") for named in record.error.named]
+        labels += [
+            Label(named.file, named.line, "the error text names this line")
+            for named in record.error.named
+            if owner_by_path(named.file) is not False
+        ]
     frame = user_frame(record)
     if frame and credible(frame, record, read_source(frame.file)):
         labels.append(Label(frame.file, frame.line, "the call that failed starts here"))
