@@ -9,7 +9,8 @@ import pytest
 from triage.findings import find
 from triage.knowledge.judge import Observability
 from triage.knowledge.load import load_rules
-from triage.model import Confidence, ErrorRecord, FoundBy, Frame, Label, Location, State, WarningRecord
+from triage.lints.hazard import Hazard
+from triage.model import Confidence, ErrorRecord, FoundBy, Frame, Label, Location, Place, State, WarningRecord
 from triage.ownership import owner_by_path
 from triage.tools.base import Culprit
 
@@ -118,3 +119,18 @@ def test_one_compile_tells_a_rule_once() -> None:
     error = ErrorRecord("exception", "RuntimeError", "Compilation error:", causes=(inner, other), phase="device")
     found = find([error], [], [], [], {}, RULES, Observability())
     assert [f.rule for f in found] == ["TLG051"]
+
+
+def test_a_hazard_that_explains_the_error_takes_its_place() -> None:
+    error = replace(NO_LAYOUT, type="AssertionError", message="local_buf must be a fragment", frames=(
+        *NO_LAYOUT.frames[:1],
+        Frame("/v/site-packages/tilelang/cuda/intrinsics/macro/wgmma_macro_generator.py", 986, "make_mma_store_layout", user=False),
+    ))  # fmt: skip
+    hazard = Hazard(
+        "gemm-operand-scope", "kernel:k1", Place(SCRIPT, 15),
+        fields={"operand": "C", "buffer": "C_s", "scope": "shared.dyn", "allowed": "local.fragment", "op": "gemm"},
+    )  # fmt: skip
+    alone = find([error], [], [], [], {}, RULES, Observability())
+    both = find([error], [], [hazard], [], {}, RULES, Observability())
+    assert [f.level for f in both] == ["fault"] and len(alone) == 1
+    assert both[0].location is not None and both[0].location.line == 15

@@ -50,7 +50,8 @@ def find(
         record = record_of_hazard(to_json(hazard), hazard.about)
         findings += judge([record], _facts(facts, hazard.about), rules, seen)
     if any(f.level == "fault" and f.stage in BEFORE_LAUNCH for f in of_errors):
-        findings = [_beside(f) for f in findings]
+        raised = {f.rule for f in of_errors}
+        findings = [f if raised.intersection(f.explains) else _beside(f) for f in findings]
     findings = [*of_errors, *findings]
     left_out = set(ignore)
     return [f for f in fold(findings) if f.rule not in left_out]
@@ -72,7 +73,7 @@ def _facts(facts: Mapping[str, Mapping[str, Any]], about: str) -> dict[str, Any]
 
 def _beside(finding: Finding) -> Finding:
     """A warning or a hazard beside an error that stopped the script earlier: told, but not what stopped it."""
-    return finding if finding.category is Category.ENVIRONMENT else replace(finding, level="advice")
+    return finding if finding.category is Category.ENVIRONMENT else replace(finding, level="advice", explains=())
 
 
 def _recovered(finding: Finding, error: ErrorRecord) -> Finding:
