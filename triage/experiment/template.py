@@ -166,13 +166,19 @@ class Template:
         """Run an experiment whether or not it was run before."""
         return self._run(self._identity(program, op, changes), program, op, changes, seconds)
 
+    def trace(self, program: Program, op: str, seconds: float = RUN_LIMIT) -> Result:
+        """Run the unchanged program; of a failure keep `before.tir` and `passes.txt` in the result's directory."""
+        return self._run(self._identity(program, op, ()), program, op, (), seconds, trace=True)
+
     def _identity(self, program: Program, op: str, changes: Sequence[Change]) -> str:
         try:
             return identity(program, op, changes)
         except OSError as error:
             raise TemplateError(f"the saved kernel cannot be read: {error}") from None
 
-    def _run(self, id: str, program: Program, op: str, changes: Sequence[Change], seconds: float) -> Result:
+    def _run(
+        self, id: str, program: Program, op: str, changes: Sequence[Change], seconds: float, trace: bool = False
+    ) -> Result:
         if self._socket is None:
             raise TemplateError("the template is not running")
         self.count += 1
@@ -188,6 +194,7 @@ class Template:
             "changes": [change.as_json() for change in changes],
             "limits": {"seconds": seconds, "memory": MEMORY_LIMIT},
             "dir": str(directory),
+            "trace": trace,
         }
         try:
             self._socket.sendall((json.dumps(request) + "\n").encode())

@@ -59,12 +59,11 @@ def compile(func: Any, request: dict[str, Any], files: Any) -> Result:
     stack: list[str] = []
     done: list[str] = []
     where = {"phase": "lower"}
+    watch = _instrument(stack, done)
     try:
         context = _backend(request)
         with (
-            tvm.transform.PassContext(
-                opt_level=3, config=request.get("pass_configs") or {}, instruments=[_instrument(stack, done)]
-            ),
+            tvm.transform.PassContext(opt_level=3, config=request.get("pass_configs") or {}, instruments=[watch]),
             context.target,
         ):
             _lower(func, context, request["op"], where)
@@ -73,6 +72,8 @@ def compile(func: Any, request: dict[str, Any], files: Any) -> Result:
         if record["frames"][-1]["file"] == __file__:
             return {"status": "infra_error", "why": f"{record['type']}: {record['message']}"}
         name = _pass_name(stack, record["frames"])
+        if request.get("trace"):
+            _write_trace(request["dir"], watch.before, done, name)
         facts = {"passes": len(done), "phase": where["phase"]}
         return {"status": "failed", "error": record | {"pass_name": name}, "pass": name, "facts": facts}
     return {"status": "succeeded", "facts": {"passes": len(done), "phase": where["phase"]}}
@@ -108,7 +109,12 @@ def _instrument(stack: list[str], done: list[str]) -> Any:
 
     @pass_instrument
     class Watch:
+        #: the module before the outermost pass under way
+        before: Any = None
+
         def run_before_pass(self, module: Any, info: Any) -> None:
+            if not stack:
+                self.before = module
             stack.append(str(info.name))
 
         def run_after_pass(self, module: Any, info: Any) -> None:
@@ -118,6 +124,15 @@ def _instrument(stack: list[str], done: list[str]) -> Any:
                 done.append(str(info.name))
 
     return Watch()
+
+
+def _write_trace(directory: str, before: Any, done: list[str], failed: str | None) -> None:
+    """The IR before the pass that failed, and the passes in their order."""
+    if before is not None:
+        with open(os.path.join(directory, "before.tir"), "w", encoding="utf-8") as file:
+            file.write(before.script())
+    with open(os.path.join(directory, "passes.txt"), "w", encoding="utf-8") as file:
+        file.writelines(f"{name}\n" for name in [*done, f"{failed or 'code generation'}  <- fails"])
 
 
 def _pass_name(stack: list[str], frames: list[dict[str, Any]]) -> str | None:

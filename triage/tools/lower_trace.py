@@ -24,18 +24,19 @@ def run(work: Work) -> Result:
     if kernel.primfunc is None:
         return Result(status=StepStatus.FAILED, detail=f"kernel {kernel.name} was not captured as IR")
     try:
-        outcome = work.template().run(program(work, kernel), failing_operation(kernel))
+        outcome = work.template().trace(program(work, kernel), failing_operation(kernel))
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the lowering process does not work: {error}")
     if outcome.status == "succeeded":
         return Result(outcome=StepOutcome.CLEAN, detail=f"{kernel.name} lowers here: its failure needs the script")
     facts = [Fact("kernel.pass", outcome.pass_name, work.about, source="lower-trace")] if outcome.pass_name else []
-    artifacts = []
-    before = outcome.directory / "before.tir" if outcome.directory else None
-    if before is not None and before.is_file():
-        text = before.read_bytes()
-        path = str(before.relative_to(work.case.path))
-        artifacts.append(Artifact(path, f"IR before {outcome.pass_name}", hashlib.sha256(text).hexdigest()))
+    names = {"before.tir": f"IR before {outcome.pass_name}", "passes.txt": "passes in their order"}
+    kept = [(outcome.directory / name, kind) for name, kind in names.items()] if outcome.directory else []
+    artifacts = [
+        Artifact(str(path.relative_to(work.case.path)), kind, hashlib.sha256(path.read_bytes()).hexdigest())
+        for path, kind in kept
+        if path.is_file()
+    ]
     return Result(
         outcome=StepOutcome.FINDING if outcome.error else StepOutcome.UNKNOWN,
         detail=describe(outcome),
