@@ -30,8 +30,10 @@ def watch(harness, monkeypatch):
         log = []
         harness("hooks").AfterImport(
             names,
-            lambda name: log.append(("before", name)),
-            lambda module, seconds: log.append(("after", module.__name__, getattr(module, "value", None), seconds >= 0)),
+            lambda module: log.append(("before", module.__name__)),
+            lambda module, seconds: log.append(
+                ("after", module.__name__, getattr(module, "value", None), seconds >= 0)
+            ),
             lambda: log.append("done"),
         ).install()
         return log
