@@ -134,3 +134,24 @@ def test_a_hazard_that_explains_the_error_takes_its_place() -> None:
     both = find([error], [], [hazard], [], {}, RULES, Observability())
     assert [f.level for f in both] == ["fault"] and len(alone) == 1
     assert both[0].location is not None and both[0].location.line == 15
+
+
+def stopped_by(kind: str, line: str, launches: int):
+    error = ErrorRecord(
+        "exception", kind, "1", frames=(Frame(SCRIPT, 40, "<module>", line, user=True),), origin="event"
+    )
+    return find([error], [], [], [], {"run": {"launches.virtual": launches}}, RULES, Observability())
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "launches", "level"),
+    [
+        ("AssertionError", "assert (a - b).abs().max() < 1e-2", 1, "advice"),
+        ("SystemExit", "sys.exit(1)", 2, "advice"),
+        ("AssertionError", "assert c.shape == (4, 4)", 1, "fault"),
+        ("AssertionError", "assert (a - b).abs().max() < 1e-2", 0, "fault"),
+        ("ValueError", "raise ValueError('no config')", 1, "fault"),
+    ],
+)
+def test_a_check_of_made_up_values_is_no_fault(kind: str, line: str, launches: int, level: str) -> None:
+    assert [f.level for f in stopped_by(kind, line, launches)] == [level]

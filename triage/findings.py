@@ -6,12 +6,13 @@ the culprit that experiments found replaces the place of an error that only name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from triage.knowledge.judge import Observability, fold, judge
-from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error
+from triage.knowledge.judge import COMPARING_ASSERT, Observability, fold, judge
+from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error, user_raised
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.lints.hazard import Hazard
@@ -21,6 +22,9 @@ from triage.readers import decisive, read_output
 from triage.tools.base import Culprit
 
 LADDER = tuple(Confidence)
+OF_SHAPES = re.compile(r"\.(shape|dtype|device|ndim|stride|size|numel|dim)\b|\blen\(")
+#: cause of the findings about values that were never computed
+MADE_UP = "made-up-values"
 #: An error in one of these ends the script before any hazard of a launch or of the values can show.
 BEFORE_LAUNCH = frozenset(STAGES[: STAGES.index("launch")])
 
@@ -41,6 +45,8 @@ def find(
         one = decisive(error)
         chain = records_of_error(error, seen.stage_of(one), decides=one)
         of_error = judge(chain, _facts(facts, chain[0].about), rules, seen)
+        if _about_made_up_values(one, facts.get("run", {})):
+            of_error = [_not_evidence(f) for f in of_error]
         of_errors += [_recovered(_at_culprit(f, error, culprits), error) for f in of_error]
     findings: list[Finding] = []
     for warning in warnings:
@@ -74,6 +80,28 @@ def _facts(facts: Mapping[str, Mapping[str, Any]], about: str) -> dict[str, Any]
 def _beside(finding: Finding) -> Finding:
     """A warning or a hazard beside an error that stopped the script earlier: told, but not what stopped it."""
     return finding if finding.category is Category.ENVIRONMENT else replace(finding, level="advice", explains=())
+
+
+def _about_made_up_values(error: ErrorRecord, facts: Mapping[str, Any]) -> bool:
+    """Whether the script's own check of values ended it after launches whose results the virtual device made up.
+
+    Shapes and types are real there, so a check of those stays a fault.
+    """
+    if not facts.get("launches.virtual"):
+        return False
+    text = error.frames[-1].text if error.frames else ""
+    of_values = COMPARING_ASSERT.match(text) is not None and OF_SHAPES.search(text) is None
+    return error.type == "SystemExit" or (error.type == "AssertionError" and user_raised(error) and of_values)
+
+
+def _not_evidence(finding: Finding) -> Finding:
+    return replace(
+        finding,
+        level="advice",
+        cause=MADE_UP,
+        title="The script's own check failed on values that the virtual device made up",
+        summary="No kernel was executed, so this says nothing about the kernel; what comes after this line was not run.",
+    )
 
 
 def _recovered(finding: Finding, error: ErrorRecord) -> Finding:

@@ -36,7 +36,8 @@ SPEC = ToolSpec(
     adds=(
         "run.status", "run.code", "run.signal", "run.seconds", "run.dir", "run.mode", "run.how",
         *ADDS, "kernels.count", "kernels.failing",
-        "kernel.failed", "kernel.name", "launches.count", "launches.virtual", "comparison.verdict", "comparison.function", "tilelang.version",
+        "kernel.failed", "kernel.name", "launches.count", "launches.virtual",
+        "comparison.verdict", "comparison.function", "tilelang.version",
         "run.killed_by", "run.env", "errors.handled", "warnings.count",
     ),
     essential=True,

@@ -110,7 +110,7 @@ def how_it_died(
     if status == "succeeded":
         return []
     phase, kernel = unfinished(events)
-    frames = _interrupted_frames(_text(directory / "stacks.txt"), work)
+    frames = _launched_from(events) + _interrupted_frames(_text(directory / "stacks.txt"), work)
     if status == "timed_out":
         message = f"no end after {work.options.timeout:g} s" + (f", while in phase {phase}" if phase else "")
         return [ErrorRecord("timeout", "Timeout", message, frames, phase, kernel=kernel, origin="event")]
@@ -145,6 +145,14 @@ def unfinished(events: Sequence[Mapping[str, Any]]) -> tuple[str | None, str | N
         elif open_:
             open_.pop()
     return open_[-1] if open_ else (None, None)
+
+
+def _launched_from(events: Sequence[Mapping[str, Any]]) -> tuple[Frame, ...]:
+    """The user's call of the launch that did not end: a crash in native code has no frame of its own there."""
+    begun = [e for e in events if e["type"] in ("launch.begin", "launch.end")]
+    at = begun[-1].get("at") if begun and begun[-1]["type"] == "launch.begin" else None
+    place = _location(at)
+    return (Frame(place.file, place.line, user=True),) if place else ()
 
 
 def all_warnings(events: Sequence[Mapping[str, Any]], readings: Mapping[str, Reading]) -> list[WarningRecord]:
