@@ -89,6 +89,8 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     facts.append(Fact("run.env", environment_changes(events), source="events"))
     facts.append(Fact("launches.virtual", made_up, source="events"))
     facts += [Fact("launches.count", launches, source="events"), Fact("warnings.count", warnings, source="events")]
+    options = work.options
+    subject = Path(options.script).name if options.script else f"-m {options.module}"
     environment = _environment(work, events, virtual)
     if environment.tilelang:
         facts.append(Fact("tilelang.version", environment.tilelang, source="events"))
@@ -102,7 +104,7 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
         environments=(environment,),
         artifacts=tuple(_artifacts(work, done)),
         checked=tuple(_checked(kernels, launches, made_up, ended)),
-        not_checked=tuple(_not_checked(events, kernels, launches, made_up)),
+        not_checked=tuple(_not_checked(events, kernels, launches, made_up, subject)),
     )
 
 
@@ -297,7 +299,7 @@ def _checked(kernels: Mapping[str, Kernel], launches: int, made_up: int, ended: 
 
 
 def _not_checked(
-    events: Sequence[Mapping[str, Any]], kernels: Mapping[str, Kernel], launches: int, made_up: int
+    events: Sequence[Mapping[str, Any]], kernels: Mapping[str, Kernel], launches: int, made_up: int, subject: str
 ) -> list[NotChecked]:
     lines = []
     skipped = {
@@ -312,7 +314,7 @@ def _not_checked(
     if kernels and not launches:
         lines.append(NotChecked("values, races and speed: no kernel was executed", "the script launches none"))
     elif made_up:
-        again = "triage resume (on a machine with a GPU)"
+        again = f"triage run {subject} (on a machine with a GPU)"
         lines.append(NotChecked("values, races and speed: no kernel was executed", "no GPU", again))
     answers = sorted({str(e.get("what")) for e in events if e["type"] == "virtual"})
     if answers:
@@ -321,7 +323,7 @@ def _not_checked(
     lines += [NotChecked("what the harness could not record", text) for text in lost]
     uncalled = [str(e.get("name")) for e in events if e["type"] == "uncalled"]
     if uncalled:
-        call = f"triage run kernel.py --call '{uncalled[0]}(…)'"
+        call = f"triage run {subject} --call '{uncalled[0]}(…)'"
         lines.append(NotChecked(f"kernels of {', '.join(uncalled)}", "the script never calls them", call))
     virtual_compares = sum(e["type"] == "compare" and bool(e.get("virtual")) for e in events)
     if virtual_compares:
