@@ -138,7 +138,10 @@ class Capture:
         def run(*args: Any, **options: Any) -> Any:
             if self.current is None:
                 return original(*args, **options)
-            return self._timed(phase, lambda: original(*args, **options))
+            backend = next((arg for arg in args if hasattr(arg, "target")), None)
+            return self._timed(
+                phase, lambda: original(*args, **options), target.plain(getattr(backend, "target", None))
+            )
 
         return run
 
@@ -280,11 +283,12 @@ class Capture:
         finally:
             self._local.kernel = outer
 
-    def _timed(self, phase: str, work: Callable[[], Any]) -> Any:
+    def _timed(self, phase: str, work: Callable[[], Any], resolved: Any = None) -> Any:
+        """`resolved` is the target that the compile ended up with, where it is known: `auto` says nothing."""
         kernel = self.current
         assert kernel is not None
         outer, kernel.phase = kernel.phase, phase
-        self.context.emit("compile.begin", kernel=kernel.id, phase=phase)
+        self.context.emit("compile.begin", kernel=kernel.id, phase=phase, target=resolved)
         start = time.monotonic()
         ended: dict[str, Any] = {"ok": False}
         try:

@@ -8,9 +8,11 @@ from dataclasses import replace
 from triage.experiment.localize import Localization, localize
 from triage.experiment.template import TemplateError
 from triage.graph.spec import ToolSpec
-from triage.model import Confidence, ErrorRecord, Fact, StepOutcome, StepStatus
+from triage.model import Confidence, ErrorRecord, Fact, FoundBy, StepOutcome, StepStatus, to_json
+from triage.ownership import owner_by_path
+from triage.readers import decisive, from_event
 from triage.tools.base import Culprit, Kernel, Result, Work
-from triage.tools.lower_kernels import program
+from triage.tools.lower_kernels import failing_operation, program
 
 SPEC = ToolSpec(
     "drop-statements",
@@ -28,6 +30,9 @@ def run(work: Work) -> Result:
     kernel = work.kernel
     if kernel.primfunc is None:
         return Result(status=StepStatus.FAILED, detail=f"kernel {kernel.name} was not captured as IR")
+    named = _by_line_directives(work, kernel)
+    if named is not None:
+        return named
     work.progress(f"dropping statements of {kernel.name}")
     deadline = time.monotonic() + min(LONGEST, work.seconds)
     try:
@@ -50,6 +55,28 @@ def run(work: Work) -> Result:
         facts=tuple(facts),
         culprits=(_culprit(kernel, found),),
     )
+
+
+def _by_line_directives(work: Work, kernel: Kernel) -> Result | None:
+    """On a GPU the script compiles as it is; compiled again with line directives, nvcc names the user's line itself."""
+    if work.facts.get("run.mode") != "real" or failing_operation(kernel) != "device":
+        return None
+    subject = program(work, kernel)
+    directed = replace(subject, pass_configs={**subject.pass_configs, "tl.emit_line_directives": True})
+    try:
+        outcome = work.template().run(directed, "device")
+    except TemplateError as error:
+        return Result(status=StepStatus.FAILED, detail=f"the lowering process does not work: {error}")
+    if outcome.error is None:
+        return None
+    one = decisive(from_event({"error": to_json(outcome.error)}))
+    at = next((at for at in one.named if owner_by_path(at.file)), None)
+    if at is None:
+        return None
+    how = "compiled again with line directives, nvcc names this line"
+    culprit = Culprit(kernel.id, replace(at, found_by=FoundBy.LINE_DIRECTIVE), confidence=Confidence.CONFIRMED, how=how)
+    fact = Fact("culprit.line", f"{at.file}:{at.line}", work.about, source="drop-statements")
+    return Result(outcome=StepOutcome.FINDING, detail=how, facts=(fact,), culprits=(culprit,))
 
 
 def _fault(work: Work, kernel: Kernel) -> ErrorRecord | None:

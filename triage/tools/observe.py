@@ -158,7 +158,9 @@ def _kernel(identity: str, event: Mapping[str, Any]) -> Kernel:
 def _after_compile(kernel: Kernel, event: Mapping[str, Any]) -> Kernel:
     phase = str(event.get("phase"))
     if event["type"] == "compile.begin":
-        return replace(kernel, phases={**kernel.phases, phase: "unfinished"})
+        resolved = event.get("target")
+        target = resolved if isinstance(resolved, dict) else kernel.target
+        return replace(kernel, target=target, phases={**kernel.phases, phase: "unfinished"})
     state = event.get("skipped") or bool(event.get("ok"))
     shared = event.get("shared_bytes")
     return replace(
