@@ -61,6 +61,16 @@ def test_a_raising_frame_without_a_file_is_not_seen(rule: Rule) -> None:
     assert outcome(scoped, user_frame(), replace(nowhere, function="tvm::tl::Outer(int)")) is Outcome.MISS
 
 
+def test_a_raiser_may_be_one_function_of_a_file(rule: Rule) -> None:
+    def of(function: str) -> Rule:
+        return replace(rule, match=replace(rule.match, raised_in=(f"tilelang/tile.py:{function}",)))
+
+    assert outcome(of("make_tile"), user_frame(), library_frame()) is Outcome.MATCH
+    assert outcome(of("make"), user_frame(), library_frame()) is Outcome.MISS
+    method = replace(library_frame(), function="Maker.make_tile")
+    assert outcome(of("make_tile"), user_frame(), method) is Outcome.MATCH
+
+
 def test_user_means_python_raised_in_the_users_line(rule: Rule) -> None:
     by_python = replace(rule, match=replace(rule.match, raised_in=("user",)))
     assert outcome(by_python, user_frame()) is Outcome.MATCH

@@ -112,11 +112,50 @@ def test_decorator_launch_and_call() -> None:
     assert find_call(SOURCE, 12) is None and find_launch("x = 1", 1) is None
 
 
-def test_a_return_or_where_it_is_missing() -> None:
+def test_a_return_or_the_function_that_has_none() -> None:
     assert find_return(SOURCE, 14) == Spot(12, 5, "make") and find_return(SOURCE, 12) is None
     missing = SOURCE.replace("    return main\n", "    # nothing\n")
-    assert find_return(missing, 14) == Spot(11, 5, "make")
+    assert find_return(missing, 14) == Spot(6, 1, "make")
     assert find_return("def f(): ...\ndef f(): ...\nf()\n", 3) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("if a:\n  return 1", 1),
+        ("if a:\n  return 1\n else:\n  return 2", 5),
+        ("if a:\n  return 1\n raise E", 3),
+        ("with a:\n  return 1", 3),
+        ("for a in b:\n  return 1", 1),
+        ("while True:\n  return 1", 3),
+        ("try:\n  return 1\n except E:\n  pass", 1),
+        ("try:\n  return 1\n except E:\n  raise", 3),
+        ("def g():\n  return 1", 1),
+        ("return 1", 2),
+    ],
+)
+def test_a_function_that_can_end_without_a_return_is_told_itself(body: str, line: int) -> None:
+    source = f"def f():\n {body}\nf()\n"
+    found = find_return(source, source.count("\n"))
+    assert found is not None and found.line == line
+
+
+def test_a_function_of_a_module_is_not_the_method_of_its_name() -> None:
+    source = textwrap.dedent(
+        """\
+        import tilelang
+        class A:
+            def program(self):
+                pass
+            def compile(self):
+                return tilelang.compile(self.program())
+        """
+    )
+    assert find_return(source, 6) == Spot(3, 5, "program")
+    variable = source.replace(
+        "tilelang.compile(self.program())", "1\n        p = A().program()\n        tilelang.compile(p)"
+    )
+    assert find_return(variable, 8) == Spot(3, 5, "program")
 
 
 def test_an_assignment_in_a_block_that_ended() -> None:

@@ -264,8 +264,9 @@ def _fits(entry: str, frame: Frame) -> bool:
         return frame.user is True
     if "::" in entry:
         return entry in frame.function
-    parts, suffix = frame.file.replace("\\", "/").split("/"), entry.strip("/").split("/")
-    return parts[-len(suffix) :] == suffix
+    path, _, function = entry.partition(":")
+    parts, suffix = frame.file.replace("\\", "/").split("/"), path.strip("/").split("/")
+    return parts[-len(suffix) :] == suffix and function in ("", frame.function.rpartition(".")[2])
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

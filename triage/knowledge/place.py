@@ -9,6 +9,7 @@ from triage.knowledge.syntax import (
     Function,
     assignments,
     calls_at,
+    can_end,
     definitions,
     functions_at,
     name_of,
@@ -71,20 +72,31 @@ def find_decorator(source: str, line: int) -> Spot | None:
 
 
 def find_return(source: str, line: int) -> Spot | None:
-    """What the function called at `line` returns: its last `return`, else its last statement, after which one is missing.
+    """What the function called at `line` returns: its last `return`, else its `def` line if it can end without one.
 
-    None if no function, or more than one, has the name that is called there.
+    None if no function, or more than one, has a name that is called there.
     """
     tree = parse_source(source)
-    called = [f for call in calls_at(tree, line) for f in definitions(tree, call.func)] if tree else []
-    if tree is None or len(called) != 1:
+    if tree is None:
+        return None
+    calls = calls_at(tree, line)
+    called = [f for call in calls for f in definitions(tree, call.func)]
+    called = called or [f for call in calls for f in _made_by(call, tree, line)]
+    if len(called) != 1:
         return None
     returns = [node for node in own_statements(called[0]) if isinstance(node, ast.Return)]
-    if returns:
-        last = max(returns, key=lambda node: node.lineno)
-        return Spot(last.lineno, last.col_offset + 1, called[0].name)
-    end = called[0].body[-1]
-    return Spot(end.end_lineno or end.lineno, end.col_offset + 1, called[0].name)
+    if can_end(called[0].body) or not returns:
+        return Spot(called[0].lineno, called[0].col_offset + 1, called[0].name)
+    last = max(returns, key=lambda node: node.lineno)
+    return Spot(last.lineno, last.col_offset + 1, called[0].name)
+
+
+def _made_by(call: ast.Call, tree: ast.Module, line: int) -> list[Function]:
+    """The functions whose result a variable holds that `call` is given first."""
+    if not (call.args and isinstance(call.args[0], ast.Name)):
+        return []
+    made = assignments(tree, call.args[0].id, line)[:1]
+    return [f for node in made if isinstance(node.value, ast.Call) for f in definitions(tree, node.value.func)]
 
 
 def find_inner_assignment(source: str, line: int, name: str) -> Spot | None:

@@ -15,7 +15,7 @@
     [[known_issues]]  id (required), fixed_in, note
 
 A key that is not listed here is an error. `raised_in` entries are path suffixes of the raising frame
-(`tilelang/language/gemm_op.py`), C++ scopes (`tvm::tl::GemmNode`), or the word `user`: Python itself raised in the
+(`tilelang/language/gemm_op.py`), perhaps with its function (`tilelang/jit/__init__.py:compile`), C++ scopes (`tvm::tl::GemmNode`), or the word `user`: Python itself raised in the
 user's own line (never the user's own `raise`). `place` says which place of the user's source the finding points at:
 
     frame      the deepest user frame; default of `FRAME_STAGES`, in which Python runs the user's lines
@@ -23,7 +23,7 @@ user's own line (never the user's own `raise`). `place` says which place of the 
     assigned   the last assignment to the variable `argument` in a block that ended above that frame's line
     launch     the `with T.Kernel(…)` of that frame's function
     decorator  the decorator of the function called there
-    return     the `return` of the function called there, or the end of its body if it has none
+    return     the last `return` of the function called there, or its `def` line if it can end without one
     call       the call at the deepest user frame
     named      the line which the error text itself names; default of `NAMED_STAGES`, where it comes from `#line`.
                A `--> file:line` of other stages often names a declaration nearby: say `named` only if it never does

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -77,8 +77,42 @@ def assignments(tree: ast.Module, name: str, line: int) -> list[ast.Assign]:
 
 
 def definitions(tree: ast.Module, called: ast.expr) -> list[Function]:
+    """The functions and methods of the source that `called` may be: by name, but for `module.name`, which is another's."""
     name = name_of(called)
-    return [n for n in ast.walk(tree) if isinstance(n, Function) and n.name == name] if name else []
+    if name is None or (isinstance(called, ast.Attribute) and _is_module(tree, called.value)):
+        return []
+    return [n for n in ast.walk(tree) if isinstance(n, Function) and n.name == name]
+
+
+def _is_module(tree: ast.Module, value: ast.expr) -> bool:
+    """Whether `value` begins with a name that an `import` binds."""
+    while isinstance(value, ast.Attribute):
+        value = value.value
+    bound = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    return isinstance(value, ast.Name) and value.id in bound
+
+
+def can_end(body: Sequence[ast.stmt]) -> bool:
+    """Whether control may reach the end of a block: where nobody can tell, it may."""
+    last = body[-1]
+    match last:
+        case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
+            return False
+        case ast.If():
+            return not last.orelse or can_end(last.body) or can_end(last.orelse)
+        case ast.With() | ast.AsyncWith():
+            return can_end(last.body)
+        case ast.Try():
+            ways = [last.orelse or last.body, *(handler.body for handler in last.handlers)]
+            return any(map(can_end, ways)) and not (last.finalbody and not can_end(last.finalbody))
+        case ast.While():
+            return not (isinstance(last.test, ast.Constant) and last.test.value)
+    return True
 
 
 def find_imported(source: str, line: int) -> list[Imported]:
