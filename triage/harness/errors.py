@@ -15,6 +15,8 @@ MAX_FRAMES = 400
 MAX_CAUSES = 20
 #: the name under which code rewritten by tilelang's DSL holds its builder
 BUILDER = "__tb"
+#: the attribute of an exception raised by a virtual launch that holds the frames in which the real one is raised
+RAISED_AT = "_triage_raised_at"
 
 
 def record(error: BaseException, context: Any, phase: str | None, kernel: str | None, handled: bool) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def _one(error: BaseException, relation: str | None, context: Any) -> dict[str, 
         "kind": "exception",
         "type": type_name(type(error)),
         "message": _message(error),
-        "frames": frames(error.__traceback__, context),
+        "frames": [*frames(error.__traceback__, context), *getattr(error, RAISED_AT, ())],
         "origin": "event",
         "relation": relation,
         "named": _named(error),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from .optional_imports import is_placeholder
+from .raisers import CALL, COUNT, HOST_CODE, raised_in
 from .signature import Binding, Parameter, Signature, bind_scalar, is_var, logical_shape, logical_strides, same_var
 from .tensors import is_guessed
 
@@ -24,7 +25,8 @@ CPU_TYPE, CUDA_TYPE = 1, 2
 def check_tvm_ffi(kernel: Signature, arguments: tuple[Any, ...]) -> Binding:
     """Check a call as the tvm_ffi adapter and the generated host code do. Raises `ValueError` or `RuntimeError`."""
     if len(arguments) != len(kernel.inputs):
-        raise ValueError(f"Kernel expected {len(kernel.inputs)} inputs, but {len(arguments)} are provided.")
+        text = f"Kernel expected {len(kernel.inputs)} inputs, but {len(arguments)} are provided."
+        raise raised_in(ValueError(text), COUNT)
     given = dict(zip(kernel.inputs, (as_tensor(a) for a in arguments), strict=True))
     for index, value in given.items():
         _check_kind(kernel, kernel.parameters[index], value)
@@ -48,7 +50,7 @@ def check_tvm_ffi(kernel: Signature, arguments: tuple[Any, ...]) -> Binding:
     for parameter, tensor in buffers:
         if tensor is not None:
             for problem in _problems(kernel, parameter, tensor, binding):
-                raise RuntimeError(problem)
+                _fail(problem)
     return binding
 
 
@@ -56,23 +58,27 @@ def as_tensor(value: Any) -> Any:
     """What the FFI makes of an argument: arrays that speak DLPack arrive as tensors of the CPU."""
     if isinstance(value, torch.Tensor) or not hasattr(value, "__dlpack__"):
         return value
-    return torch.utils.dlpack.from_dlpack(value)
+    try:
+        return torch.utils.dlpack.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise raised_in(error, CALL, HOST_CODE)  # noqa: B904 - the error itself, seen where the FFI raises it
 
 
 def device_type(tensor: torch.Tensor) -> int:
     return CUDA_TYPE if tensor.is_cuda else CPU_TYPE
 
 
-def _fail(text: str, expected: int | None = None, got: int | None = None) -> None:
+def _fail(text: str, expected: int | None = None, got: int | None = None) -> NoReturn:
     """Raise as generated host code does. For an equality it prints left side and right side as expected and got."""
-    raise RuntimeError(text if expected is None else f"{text}; expected: {expected}, got: {got}")
+    text = text if expected is None else f"{text}; expected: {expected}, got: {got}"
+    raise raised_in(RuntimeError(text), CALL, HOST_CODE)
 
 
 def _check_kind(kernel: Signature, parameter: Parameter, value: Any) -> None:
     if is_placeholder(value):
         return
     if parameter.buffer is not None or parameter.dtype == "handle":
-        if isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) < 8):
+        if isinstance(value, (bool, int, float, torch.dtype)) or (isinstance(value, str) and len(value) < 8):
             _fail(f"kernel {kernel.kernel} input {parameter.name} expected pointer or tensor handle")
         return
     wanted, kinds = _scalar_kind(parameter.dtype)
@@ -92,8 +98,10 @@ def _check_rank_and_bind(
     kernel: Signature, parameter: Parameter, tensor: Any, binding: Binding, buffers: list[tuple[Parameter, Any]]
 ) -> None:
     rank = len(parameter.shape)
+    text = f"kernel {kernel.kernel} input {parameter.name} ndim mismatch, expected {rank}"
+    if tensor is not None and not isinstance(tensor, torch.Tensor):
+        _fail(text)  # host code reads any other object as if it were a tensor, and meets some number of dimensions
     if tensor is not None and tensor.dim() != rank:
-        text = f"kernel {kernel.kernel} input {parameter.name} ndim mismatch, expected {rank}"
         _fail(text, tensor.dim(), rank) if parameter.used else _fail(text)
     for axis, dimension in enumerate(parameter.shape):
         if isinstance(dimension, int) or binding.evaluate(dimension) is not None or not is_var(dimension):

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from . import arguments, cython_arguments
+from .raisers import OUTPUT, raised_in
 from .signature import Binding, Parameter, Signature
 from .signature import signature as read_signature
 from .tensors import MARK, META, Memory, VirtualTensor, without_values
@@ -115,10 +116,8 @@ def _allocate(parameter: Parameter, binding: Binding) -> VirtualTensor:
     sizes = [binding.evaluate(dimension) for dimension in parameter.shape]
     shape = [1 if size is None else size for size in sizes]
     if not shape:
-        raise ValueError(
-            f"Cannot create output tensor (name={parameter.name}) - 0-dimensional tensors are not supported. "
-            "Expected shape: []"
-        )
+        text = f"Cannot create output tensor (name={parameter.name}) - 0-dimensional tensors are not supported. "
+        raise raised_in(ValueError(text + "Expected shape: []"), OUTPUT)
     dtype = parameter.torch_dtype
     if parameter.bits < 8:
         shape[-1] = shape[-1] * parameter.bits // (dtype.itemsize * 8)
