@@ -155,3 +155,38 @@ def stopped_by(kind: str, line: str, launches: int):
 )
 def test_a_check_of_made_up_values_is_no_fault(kind: str, line: str, launches: int, level: str) -> None:
     assert [f.level for f in stopped_by(kind, line, launches)] == [level]
+
+
+UNDEFINED = ErrorRecord(
+    "exception",
+    "RuntimeError",
+    "Compilation error:",
+    frames=(Frame(SCRIPT, 9, "<module>", "k = make()", user=True),),
+    causes=(ErrorRecord("compiler", "nvcc", 'error: identifier "fast" is undefined', relation="inner"),),
+    phase="device",
+    kernel="k1",
+    origin="event",
+)
+NAMES_IT = "HELPER = '''\nfloat g() { return fast(1); }\n'''\ndef main():\n    y = T.call_extern('g')\nk = make()\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "accused", "line", "confidence"),
+    [
+        (NAMES_IT, 5, 2, Confidence.LIKELY),  # the experiment finds the call, the name stands in the helper
+        (NAMES_IT, None, 2, Confidence.LIKELY),
+        (NAMES_IT.replace("'g'", "'fast'"), 5, 5, Confidence.CONFIRMED),  # both name it: the experiment decides
+        (NAMES_IT.replace("'g'", "'fast'"), None, None, None),
+        (NAMES_IT.replace("fast", "slow"), 5, None, None),  # nothing of the user's names it
+        (NAMES_IT.replace("T.call_extern(", "T.call_extern(\n        ").replace("'g'", "'fast'"), 5, 5, None),
+    ],
+)
+def test_what_an_error_names_has_to_stand_in_the_accused_statement(
+    source: str, accused: int | None, line: int | None, confidence: Confidence | None
+) -> None:
+    culprits = [replace(CULPRIT, location=replace(PLACE, line=accused))] if accused else []
+    seen = Observability("0.1.15", lambda file: source)
+    (finding,) = find([UNDEFINED], [], [], culprits, {}, RULES, seen)
+    assert (finding.rule, finding.location.line if finding.location else None) == ("TLG051", line)
+    assert finding.state is (State.LOCALIZED if line else State.CLASSIFIED)
+    assert confidence is None or finding.confidence is confidence

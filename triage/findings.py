@@ -11,12 +11,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from triage.knowledge.judge import COMPARING_ASSERT, Observability, fold, judge
+from triage.knowledge.judge import COMPARING_ASSERT, Observability, fill, fold, judge, with_confidence
+from triage.knowledge.locate import names
 from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error, user_raised
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.lints.hazard import Hazard
-from triage.model import STAGES, Category, Confidence, ErrorRecord, Finding, FoundBy, State, WarningRecord, to_json
+from triage.model import (
+    STAGES,
+    Category,
+    Confidence,
+    ErrorRecord,
+    Finding,
+    FoundBy,
+    Label,
+    State,
+    WarningRecord,
+    to_json,
+)
 from triage.ownership import owner_by_path
 from triage.readers import decisive, read_output
 from triage.tools.base import Culprit
@@ -47,7 +59,7 @@ def find(
         of_error = judge(chain, _facts(facts, chain[0].about), rules, seen)
         if _about_made_up_values(one, facts.get("run", {})):
             of_error = [_not_evidence(f) for f in of_error]
-        of_errors += [_recovered(_at_culprit(f, error, culprits), error) for f in of_error]
+        of_errors += [_recovered(_at_culprit(f, error, culprits, rules, seen), error) for f in of_error]
     findings: list[Finding] = []
     for warning in warnings:
         record = record_of_warning(warning)
@@ -109,15 +121,24 @@ def _recovered(finding: Finding, error: ErrorRecord) -> Finding:
     return replace(finding, level="advice") if error.recovered else finding
 
 
-def _at_culprit(finding: Finding, error: ErrorRecord, culprits: Sequence[Culprit]) -> Finding:
+def _at_culprit(
+    finding: Finding, error: ErrorRecord, culprits: Sequence[Culprit], rules: RuleSet, seen: Observability
+) -> Finding:
     """The finding at the place that experiments found, if its own frame could not know the place.
 
     Without a rule the cause stays unknown, so the finding stays classified, but it has a place now.
     """
     culprit = next((c for c in culprits if c.kernel == error.kernel and c.location), None)
+    word = _word(finding, rules)
     if culprit is None or culprit.location is None:
-        return finding
-    if finding.location is not None and finding.location.found_by is not FoundBy.SPAN:
+        return _only_text(finding) if word else finding
+    if word and not names(culprit.location, word, seen.read_source):
+        how = "the error is there only while this is; what it names stands elsewhere"
+        label = Label(culprit.location.file, culprit.location.line, how)
+        at = finding.location
+        apart = at is None or (at.file, at.line) != (label.file, label.line)
+        return _only_text(replace(finding, labels=(*finding.labels, label) if apart else finding.labels))
+    if finding.location is not None and finding.location.found_by not in (None, FoundBy.SPAN):
         return finding  # a span in an error text often names a declaration nearby; the other ways name the line itself
     confidence = max(finding.confidence, culprit.confidence, key=LADDER.index)
     sure = finding.rule is not None and confidence is not Confidence.POSSIBLE
@@ -129,3 +150,18 @@ def _at_culprit(finding: Finding, error: ErrorRecord, culprits: Sequence[Culprit
         confidence=confidence,
         state=State.LOCALIZED if sure else finding.state,
     )
+
+
+def _word(finding: Finding, rules: RuleSet) -> str | None:
+    """What the accused line has to name, where the rule says that the error is about something named."""
+    rule = rules.get(finding.rule or "")
+    if rule is None or rule.claim.place != "text":
+        return None
+    return fill(rule.claim.argument or "", finding.captures)
+
+
+def _only_text(finding: Finding) -> Finding:
+    """A place that was found by its text alone is likely at most: that line names it, and need not be what is wrong."""
+    if finding.location is None or finding.location.found_by is not None:
+        return finding
+    return with_confidence(finding, max(finding.confidence, Confidence.LIKELY, key=LADDER.index))

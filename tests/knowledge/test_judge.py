@@ -370,3 +370,55 @@ def test_every_error_gets_a_finding_and_none_is_sure_without_reason(rules: RuleS
 def test_a_signature_is_16_hex_digits(parts: tuple[tuple[str, str], ...], cause: str) -> None:
     error = ErrorRecord("exception", "E", "m", tuple(Frame(file, 1, function) for file, function in parts))
     assert set(signature(cause, None, error)) <= set("0123456789abcdef") and len(signature(cause, None, error)) == 16
+
+
+TEXT = "import tilelang\n# tile of A_s\nHELPER = '''\nfloat A_s = 1;\n'''\nk = make(\n    4)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        (TEXT, 4),
+        (TEXT.replace("A_s", "A_s2"), None),
+        (TEXT + "print('A_s')\n", None),
+        (None, None),
+    ],
+)
+def test_a_place_told_by_its_text_is_the_only_line_that_names_it(
+    tmp_path: Path, source: str | None, line: int | None
+) -> None:
+    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "text"\nargument = "{name}"\nlook_at'))
+    error = tile_error(user_frame(6, "<module>", "k = make("), library_frame())
+    location = one(error, rules, Observability("0.1.15", lambda file: source)).location
+    assert (location.line if location else None) == line
+
+
+def test_a_line_that_the_error_names_counts_if_its_statement_names_it_too(tmp_path: Path) -> None:
+    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "text"\nargument = "{name}"\nlook_at'))
+    source = "x = f(\n    A_s)\ny = A_s\n"
+    at = Location("/home/user/kernels/k.py", 1, found_by=FoundBy.LINE_DIRECTIVE)
+    error = replace(tile_error(user_frame(9), library_frame()), named=(at,))
+    seen = Observability("0.1.15", lambda file: source)
+    location = one(error, rules, seen).location
+    assert location and (location.line, location.found_by) == (1, FoundBy.LINE_DIRECTIVE)
+    elsewhere = replace(error, named=(replace(at, line=9),))
+    assert one(elsewhere, rules, seen).location is None
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("import os\nos.environ['TILE'] = 'A_s'\nk = make(4)\n", 2),
+        ("import os\nos.environ['TILE'] = name\nk = make(4)\n", 2),
+        ("import os\nos.environ['TILE'] = 'B_s'\nk = make(4)\n", None),
+        ("import os\nos.environ['TILE'] = a\nos.environ['TILE'] = b\n", None),
+        ("import os\nos.environ['OTHER'] = 'A_s'\nk = make(4)\n", None),
+    ],
+)
+def test_a_variable_of_the_environment_is_blamed_where_the_script_alone_sets_it(
+    tmp_path: Path, source: str, line: int | None
+) -> None:
+    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "environment"\nargument = "TILE MORE"\nlook_at'))
+    error = tile_error(user_frame(3, "<module>", "k = make(4)"), library_frame())
+    location = one(error, rules, Observability("0.1.15", lambda file: source)).location
+    assert (location.line if location else None) == line

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from triage.knowledge import place
+from triage.knowledge import place, text
+from triage.knowledge.environment import find_settings
 from triage.knowledge.match import Record
 from triage.knowledge.syntax import Imported, find_imported
 from triage.model import FoundBy, Frame, Label, Location
@@ -50,6 +51,10 @@ def locate(wanted: str, argument: str | None, record: Record, read_source: ReadS
     if record.error is None:
         return _with_snippet(record.at, read_source) if record.at else None
     named = [at for at in record.error.named if owner_by_path(at.file) is not False]
+    if wanted == "text":
+        return find_named(argument or "", named, user_files(record), read_source)
+    if wanted == "environment":
+        return _find_setting((argument or "").split(), record, read_source)
     frame = user_frame(record)
     if wanted == "named" or (wanted == "frame" and frame is None):
         return _with_snippet(named[0], read_source) if named else None
@@ -66,6 +71,47 @@ def locate(wanted: str, argument: str | None, record: Record, read_source: ReadS
     return _find(wanted, argument or "", frame.file, source, frame.line, read_source, MODULES)
 
 
+def user_files(record: Record) -> list[str]:
+    """The user's files that the error went through, the deepest first, then those that its text names."""
+    errors = [error for error in (record.error, record.outer) if error]
+    files = [f.file for error in errors for f in reversed(error.frames) if f.user]
+    files += [at.file for error in errors for at in error.named if owner_by_path(at.file)]
+    return list(dict.fromkeys(files))
+
+
+def find_named(word: str, named: Sequence[Location], files: Sequence[str], read_source: ReadSource) -> Location | None:
+    """The first of the places `named` whose statement has the word, else the only line of the files that has it."""
+    for at in named:
+        if names(at, word, read_source):
+            return _with_snippet(at, read_source)
+    sources = [(file, source) for file in files if (source := read_source(file)) is not None]
+    found = [(file, source, line) for file, source in sources for line in text.lines_with(source, word)]
+    if len(found) != 1:
+        return None
+    file, source, line = found[0]
+    return Location(file, line, snippet=_line(source, line))
+
+
+def names(at: Location, word: str, read_source: ReadSource) -> bool:
+    """Whether the statement at a place has the word."""
+    source = read_source(at.file)
+    return source is not None and any(
+        place.same_statement(source, at.line, line) for line in text.lines_with(source, word)
+    )
+
+
+def _find_setting(variables: Sequence[str], record: Record, read_source: ReadSource) -> Location | None:
+    """Where the script sets one of the environment variables; None if it does so nowhere, or in several lines."""
+    sources = [(file, source) for file in user_files(record) if (source := read_source(file)) is not None]
+    found = [
+        (file, source, spot, value) for file, source in sources for spot, value in find_settings(source, variables)
+    ]
+    if len(found) != 1:
+        return None
+    file, source, spot, value = found[0]
+    return _at_spot(file, spot, source) if value is None or value in (record.text or "") else None
+
+
 def _find(
     wanted: str, argument: str, file: str, source: str, line: int, read_source: ReadSource, hops: int
 ) -> Location | None:
@@ -75,11 +121,11 @@ def _find(
         return _at_spot(file, spot, source)
     for imported in find_imported(source, line) if hops and wanted in ELSEWHERE else ():
         for other in _files_of(imported, file):
-            text = read_source(other)
-            if text is None:
+            module = read_source(other)
+            if module is None:
                 continue
             # asked as if the module itself called the function on a line after its last
-            asking = f"{text.rstrip()}\n{imported.name}()\n"
+            asking = f"{module.rstrip()}\n{imported.name}()\n"
             last = asking.count("\n")
             found = _find(wanted, argument, other, asking, last, read_source, hops - 1)
             if found and (found.file != other or found.line < last):
@@ -103,9 +149,9 @@ def _files_of(imported: Imported, file: str) -> list[str]:
 
 
 def _at_spot(file: str, spot: place.Spot, source: str) -> Location:
-    text = (_lines(source)[spot.line - 1 :] or [""])[0]
-    column = len(text.encode("utf-8", "replace")[: spot.column - 1].decode("utf-8", "ignore")) + 1
-    return Location(file, spot.line, column, text.strip(), spot.function, FoundBy.FRAME)
+    line = (_lines(source)[spot.line - 1 :] or [""])[0]
+    column = len(line.encode("utf-8", "replace")[: spot.column - 1].decode("utf-8", "ignore")) + 1
+    return Location(file, spot.line, column, line.strip(), spot.function, FoundBy.FRAME)
 
 
 def credible(frame: Frame, record: Record, source: str | None) -> bool:

@@ -169,6 +169,20 @@ def spans(source: str, function: str, line: int) -> bool | None:
     return any(f.name == function for f in functions_at(tree, line)) if named else None
 
 
+def same_statement(source: str, one: int, other: int) -> bool:
+    """Whether two lines belong to one simple statement, or to the head of one that has a body."""
+    if one == other:
+        return True
+    tree = parse_source(source)
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.stmt):
+            body: list[ast.stmt] = getattr(node, "body", [])
+            end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+            if node.lineno <= one <= end and node.lineno <= other <= end:
+                return True
+    return False
+
+
 def _spot(node: ast.expr | ast.keyword, tree: ast.AST | None, line: int) -> Spot:
     around = next(functions_at(tree, node.lineno), None) if isinstance(tree, ast.Module) else None
     return Spot(node.lineno, node.col_offset + 1, around.name if around else None)

@@ -25,6 +25,11 @@ user's own line (never the user's own `raise`). `place` says which place of the 
     decorator  the decorator of the function called there
     return     the last `return` of the function called there, or its `def` line if it can end without one
     call       the call at the deepest user frame
+    text       the line of the user's source, string literals included, that names `argument` (an identifier or a file
+               that the error names): one that the error text names, else the only one. A place that experiments found
+               counts only if its statement names it, too
+    environment  the only line of the user's source that sets one of the environment variables `argument` (names
+               separated by spaces), if the value it sets, where it is written there, is part of the error text
     named      the line which the error text itself names; default of `NAMED_STAGES`, where it comes from `#line`.
                A `--> file:line` of other stages often names a declaration nearby: say `named` only if it never does
     none       no place: an experiment, or nobody, can tell it; default of the other stages
@@ -41,9 +46,11 @@ from triage.conditions import Condition
 
 ON = ("error", "warning", "log", "op", "kernel", "hazard", "source", "metric", "mismatch")
 LEVELS = ("fault", "advice")
-PLACES = ("frame", "argument", "assigned", "launch", "decorator", "return", "call", "named", "none")
+PLACES = (
+    "frame", "argument", "assigned", "launch", "decorator", "return", "call", "text", "environment", "named", "none"
+)  # fmt: skip
 #: Places that are about something named: `argument` says what, a name or the placeholder of a capture.
-NAMING_PLACES = ("argument", "assigned")
+NAMING_PLACES = ("argument", "assigned", "text", "environment")
 #: Stages in which the deepest user frame is the line that went wrong: Python is executing the user's own statements.
 #: In the others it is only the call that started a compile, which must not be blamed.
 FRAME_STAGES = frozenset({"install", "import", "target", "dsl", "compile", "call"})
