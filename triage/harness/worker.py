@@ -12,7 +12,7 @@ import os
 import time
 from typing import Any
 
-from . import errors, tir, units
+from . import errors, layouts, tir, units
 
 Result = dict[str, Any]
 OPERATIONS = ("units", "lower", "codegen", "device")
@@ -49,7 +49,8 @@ def _load(request: dict[str, Any]) -> Any:
 
     with open(request["primfunc"], encoding="utf-8") as file:
         text = file.read()
-    return tvm.ir.load_json(tir.edit_json(text, request.get("changes", [])))
+    func = tvm.ir.load_json(tir.edit_json(text, request.get("changes", [])))
+    return layouts.restore(func) if any(key in text for key in layouts.TYPE_KEYS) else func
 
 
 def compile(func: Any, request: dict[str, Any], files: Any) -> Result:
