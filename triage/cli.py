@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 HEALTHY, FAULT, USAGE, UNKNOWN, BROKEN = 0, 1, 2, 3, 4
 EXIT_OF_STATE = {"healthy": HEALTHY, "localized": FAULT, "classified": FAULT, "unknown": UNKNOWN}
 BINARY_PROBE = 8192
+LIKE_A_CODE = re.compile(r"TL[A-Z]\d+")
 
 
 class UsageError(Exception):
@@ -66,6 +68,8 @@ def _own_failure(error: Exception) -> int:
 
 def _dispatch(words: list[str]) -> int:
     parser = _parser()
+    if words and words[0].endswith(".py"):
+        raise UsageError(f"no command {words[0]!r}; did you mean `triage run {words[0]}`?")
     if words[:1] == ["run"]:
         words, subject = _split_run(words)
         args, rest = parser.parse_known_args(words)
@@ -261,7 +265,8 @@ def _resume(args: argparse.Namespace) -> int:
         problem = driver.may_resume(case, trusted=args.yes)
         if problem:
             raise UsageError(problem)
-        driver.reopen(case, budget=args.budget, experiments=not args.no_experiments)
+        if not driver.reopen(case, budget=args.budget, experiments=not args.no_experiments):
+            print(f"triage: nothing of {case.path} can be done here that was not done before", file=sys.stderr)
         return _walk(case, args)
     except driver.CaseUnusable as error:
         raise UsageError(str(error)) from None
@@ -285,10 +290,13 @@ def _walk(case: Case, args: argparse.Namespace) -> int:
 
 
 def _case(text: str | None) -> Case:
-    from triage.case import Case, CaseError
+    from triage.case import ROOT, Case, CaseError
 
     try:
-        return Case.open(Path(text)) if text else Case.latest(Path.cwd())
+        named = Path(text) if text else None
+        if named is not None and not named.exists() and (Path.cwd() / ROOT / named).is_dir():
+            named = Path.cwd() / ROOT / named
+        return Case.open(named) if named else Case.latest(Path.cwd())
     except CaseError as error:
         raise UsageError(str(error)) from None
 
@@ -358,7 +366,7 @@ def _explain(args: argparse.Namespace) -> int:
     from triage.knowledge.files import CODE
 
     text = sys.stdin.read() if args.what == "-" else args.what
-    if CODE.fullmatch(text.strip().upper()):
+    if CODE.fullmatch(text.strip().upper()) or LIKE_A_CODE.fullmatch(text.strip().upper()):
         try:
             sys.stdout.write(explain_code(text))
         except UnknownCodeError as error:

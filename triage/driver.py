@@ -44,6 +44,7 @@ from triage.report import markdown
 from triage.report.build import build_report
 from triage.report.contract import Report
 from triage.report.json_report import render as as_json
+from triage.report.words import NOT_BUILT
 from triage.tools import capabilities
 from triage.tools.base import Kernel, Options, Result, Work
 from triage.tools.registry import RUNNERS, SPECS
@@ -364,7 +365,8 @@ def _without_fault(session: Session, run: dict[str, Any], stopped: bool) -> Find
     if stopped:
         why = f"The script built {some}, and stopped at its own check of values that the virtual device made up."
         return Finding(State.HEALTHY, None, "No fault was found up to the script's own check", why)
-    return Finding(State.HEALTHY, None, "No fault was found", f"The script ran to its end and built {some}.")
+    unseen = "; values were not computed (no GPU)" if run.get("launches.virtual") else ""
+    return Finding(State.HEALTHY, None, f"No fault was found{unseen}", f"The script ran to its end and built {some}.")
 
 
 def _environments(session: Session) -> list[Environment]:
@@ -383,7 +385,7 @@ def _not_checked(session: Session) -> list[NotChecked]:
             why = step.detail or str(step.status)
             lines.append(NotChecked(SPECS[step.tool].title, why, step.elsewhere or step.command))
     if planned:
-        lines.append(NotChecked("; ".join(planned), "not built yet"))
+        lines.append(NotChecked("; ".join(planned), NOT_BUILT))
     if session.broken_rules:
         files = sorted({problem.file for problem in session.broken_rules})
         lines.append(NotChecked(f"the rules in {', '.join(files)}", "they cannot be read", "triage rules check"))
@@ -419,8 +421,9 @@ def may_resume(case: Case, trusted: bool) -> str | None:
     return None
 
 
-def reopen(case: Case, budget: float, experiments: bool) -> None:
-    """Write the event that queues again what was skipped and can be done now."""
+def reopen(case: Case, budget: float, experiments: bool) -> bool:
+    """Write the event that queues again what was skipped and can be done now; False where nothing can."""
     session = replay(case)
     able = sorted(capabilities.quick(session.options.python))
     case.append({"type": "resume", "capabilities": able, "budget": budget, "experiments": experiments})
+    return isinstance(replay(case).effect, walker.Run)

@@ -189,9 +189,10 @@ def _next_steps(report: Report, verdict: Verdict) -> Iterator[Text]:
     """Where nothing can be suggested for the file: what a person can look at, and the commands that would tell more."""
     if verdict["state"] == "unknown" and report.get("case"):
         yield Text("• read the whole output: it is kept beside the full report")
-    commands = [item["command"] for item in verdict["not_checked"] if item["command"]]
-    commands += [step["elsewhere"] for step in report["walk"] if step["elsewhere"]]
-    if report["subject"]["kind"] == "script":
+    if verdict["quote"]:
+        yield Text("• read the error and the line it names together; triage explain 'ITS TEXT' lists the nearest rules")
+    commands = [item["command"] for item in verdict["not_checked"] if item["command"] and verdict["state"] == "healthy"]
+    if verdict["category"] == "environment" or verdict["state"] == "unknown":
         commands.append("triage doctor")
     for command in list(dict.fromkeys(commands))[:SHOWN]:
         yield Text(f"• {one_line(command)}")
@@ -211,7 +212,9 @@ def _how_sure(verdict: Verdict) -> Iterator[Text]:
 def _not_checked(verdict: Verdict) -> Iterator[Text]:
     """One entry a reason: what was not checked for it, and the commands that would."""
     by_reason: dict[str, list[NotCheckedEntry]] = {}
-    for item in verdict["not_checked"]:
+    #: beside a fault, what triage itself cannot do yet only stands in the full report
+    shown = [i for i in verdict["not_checked"] if verdict["state"] == "healthy" or i["why"] != words.NOT_BUILT]
+    for item in shown:
         by_reason.setdefault(one_line(item["why"]), []).append(item)
     for reason, items in by_reason.items():
         names = list(dict.fromkeys(one_line(item["what"]) for item in items))

@@ -42,6 +42,10 @@ STATIC = "static"
 NOT_RUN = "not run"
 
 
+#: why a step of the graph was not taken: its tool is planned only
+NOT_BUILT = "not built yet"
+
+
 def measured_on(environment: Environment | None) -> str:
     """`measured on DEVICE` where a GPU ran it, else `measured here`: the compiler itself ran on this machine."""
     if environment is None or not environment.ran_on.startswith("cuda"):
