@@ -422,3 +422,32 @@ def test_a_variable_of_the_environment_is_blamed_where_the_script_alone_sets_it(
     error = tile_error(user_frame(3, "<module>", "k = make(4)"), library_frame())
     location = one(error, rules, Observability("0.1.15", lambda file: source)).location
     assert (location.line if location else None) == line
+
+
+MODULE = ErrorRecord("exception", "AttributeError", "module 'torch' has no attribute 'softmux'", (user_frame(),))
+EINSUM = ErrorRecord(
+    "exception",
+    "RuntimeError",
+    "einsum(): subscript t has size 32 for operand 1",
+    (user_frame(), library_frame("/home/user/venv/lib/python3.11/site-packages/torch/functional.py")),
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "virtual", "category"),
+    [
+        (MODULE, 1, Category.GENERATION),
+        (EINSUM, 1, Category.GENERATION),
+        (EINSUM, 0, Category.GENERATION),
+        (replace(MODULE, message="'NoneType' object has no attribute 'shape'"), 1, None),
+        (replace(MODULE, message="'NoneType' object has no attribute 'shape'"), 0, Category.GENERATION),
+        (replace(EINSUM, message="linalg.inv: The diagonal element 1 is zero"), 1, None),
+        (replace(MODULE, frames=(user_frame(text="raise AttributeError(text)"),)), 1, None),
+    ],
+)
+def test_after_a_virtual_launch_only_what_values_cannot_bring_about_is_classified(
+    rules: RuleSet, error: ErrorRecord, virtual: int, category: Category | None
+) -> None:
+    (finding,) = judge(records_of_error(error), {"launches.virtual": virtual}, rules, SEEN)
+    assert (finding.category, finding.location and finding.location.line) == (category, 7)
+    assert finding.state is (State.CLASSIFIED if category else State.UNKNOWN)

@@ -24,6 +24,7 @@ from triage.knowledge.locate import ReadSource, labels_of, locate, no_source, us
 from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
 from triage.knowledge.pattern import specificity
 from triage.knowledge.rule import Rule, RuleSet, default_place
+from triage.knowledge.values import is_about_shapes, is_independent
 from triage.model import (
     Category,
     Confidence,
@@ -211,8 +212,8 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
     """What can be said of an error that no rule explains: its stage, if the tables know it, and the user's line.
 
     The owner is not guessed, and a line that merely started a compile is a label, not the location. What Python itself
-    raises in a line of the script keeps the script from building anything, so it counts as generation; but not after a
-    launch whose results were made up, since the line may have tripped over them.
+    raises in a line of the script keeps the script from building anything, so it counts as generation, and so do shapes
+    that PyTorch refuses there; but after a launch whose results were made up only what values cannot bring about.
     """
     error = record.error
     assert error is not None
@@ -220,7 +221,9 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
     category = CATEGORY_OF_STAGE.get(stage or "")
     frame = user_frame(record)
     raised_here = bool(frame and frame is raising_frame(error))
-    if stage is None and raised_here and not user_raised(error) and not facts.get("launches.virtual"):
+    at_script = stage is None and frame is not None and not user_raised(error)
+    shapes = at_script and is_about_shapes(error)
+    if at_script and (is_independent(error) or (raised_here and not facts.get("launches.virtual"))):
         category = Category.GENERATION
     wanted = "frame" if raised_here or stage is None else default_place(stage)
     location = locate(wanted, None, record, seen.read_source)
@@ -228,6 +231,8 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
         category, title = Category.CORRECTNESS, "An assertion about the results fails"
     elif user_raised(error):
         title = f"The script itself raised {error.type}"
+    elif shapes:
+        title = "PyTorch refuses the shapes or types of the tensors in this line of the script"
     elif category and stage is None:
         title = f"Python raises {error.type} in this line of the script"
     else:
