@@ -133,13 +133,13 @@ KERNEL = """
                 T.copy(A[bx * 64], s)
             for i in T.serial({extent}):
                 s[i] = 0.0
-            inner(A, B, bx)
+            {call}
             T.copy(
                 s,
                 {copy},
             )
 """
-GOOD = {"macro": "X[b * 64 + i]", "stages": "2", "extent": "4", "copy": "B[bx * 64]"}
+GOOD = {"macro": "X[b * 64 + i]", "stages": "2", "extent": "4", "call": "inner(A, B, bx)", "copy": "B[bx * 64]"}
 
 
 @pytest.mark.tilelang
@@ -152,6 +152,8 @@ GOOD = {"macro": "X[b * 64 + i]", "stages": "2", "extent": "4", "copy": "B[bx * 
         ({"macro": "X[b * 64 + i, 0]"}, [10, 21, 8]),  # through a macro: its call, then its body
         ({"macro": "undefined[i]"}, [10, 21, 8]),
         ({"extent": "sum([undefined for _ in range(2)])"}, [10, 19, 19]),  # in a comprehension of its own frame
+        ({"call": "inner(A, B)"}, [10, 21]),  # the macro is entered and its body never runs
+        ({"extent": "2.5"}, [10, 19]),  # the error arises when the loop ends, after its body was built
         ({"copy": "undefined"}, [10, 24]),  # inside a statement over several lines
     ],
 )

@@ -98,7 +98,7 @@ def _named(error: BaseException) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Entry:
-    """A frame at the instruction it is in; `line` may be wrong in rewritten code."""
+    """A frame at the instruction it is in; `line` may be none of the file in rewritten code (`is_written`)."""
 
     frame: types.FrameType
     line: int
@@ -164,8 +164,8 @@ def _frame(entry: Entry, statement: int | None, context: Any) -> dict[str, Any]:
     code = entry.frame.f_code
     file, line = code.co_filename, entry.line
     columns: tuple[int | None, int | None] = (None, None)
-    if statement is not None and not within_statement(file, statement, line):
-        line = statement  # rewritten code carries the line of the decorator, or of nothing
+    if statement is not None and not is_written(code, line):
+        line = statement
     else:
         columns = _columns(entry, file, line)
     cxx = file == "<unknown>" or file.endswith(CXX)
@@ -186,9 +186,10 @@ def _frame(entry: Entry, statement: int | None, context: Any) -> dict[str, Any]:
 def dsl_lines(frames: list[types.FrameType]) -> dict[int, int]:
     """For frames that run code rewritten by tilelang's DSL: index -> line of the user's statement being built.
 
-    The rewritten code calls `set_fileline` of its builder before every statement; the line numbers of its own code
-    objects are those of the decorator or of a template for many statements. A builder keeps the places of the
-    macros it is in, outermost first, so they are matched with its frames from the innermost outwards.
+    The rewritten code calls `set_fileline` of its builder before every statement. A builder keeps the places of the
+    macros it is in, outermost first, and keeps them when an error ends a macro before its body runs: so each frame,
+    from the innermost outwards, has the next place that lies in its own function. The place is the last one of which
+    building began: an error that arises when a loop ends finds the last statement of its body there.
     """
     own: dict[int, list[int]] = {}
     builders: dict[int, Any] = {}
@@ -204,41 +205,53 @@ def dsl_lines(frames: list[types.FrameType]) -> dict[int, int]:
         stack = [*getattr(builder, "macro_fileline_stack", ()), (builder.current_file, builder.current_line, "")]
         for number in reversed(numbers):
             code = frames[number].f_code
-            file, line, *_ = stack[-1]
-            if line > 0 and os.path.abspath(code.co_filename) == os.path.abspath(file):
-                found[number] = line
-            if not code.co_name.startswith("<"):  # a comprehension or lambda runs inside its function's statement
-                stack.pop()
-            if not stack:
-                break
+            at = next((n for n in reversed(range(len(stack))) if _lies_in(code, *stack[n][:2])), None)
+            if at is None:
+                continue
+            found[number] = stack[at][1]
+            # a comprehension or lambda runs inside its function's statement
+            stack = stack[: at + 1] if code.co_name.startswith("<") else stack[:at]
     return found
 
 
-def within_statement(file: str, start: int, line: int) -> bool:
-    """Whether `line` lies in the statement that starts at line `start` (in its header, for a compound one)."""
-    return start <= line <= _statement_ends(file).get(start, start)
+#: the DSL's templates have as many lines; what they leave of their own numbers lies above every kernel, below its imports
+TEMPLATE_LINES = 3
 
 
-_ENDS: dict[str, dict[int, int]] = {}
+def is_written(code: types.CodeType, line: int) -> bool:
+    """Whether the line number of rewritten code is one of the user's file: it lies in the function, below its header.
+
+    Where the DSL's templates give code no place, it has the number of a line of the template.
+    """
+    return line > TEMPLATE_LINES and _lies_in(code, code.co_filename, line)
 
 
-def _statement_ends(file: str) -> dict[int, int]:
-    """First line -> last line of every statement of a file, of its header for those with a body."""
-    known = _ENDS.get(file)
-    if known is not None:
-        return known
-    ends: dict[int, int] = {}
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):
-        tree = ast.Module([], [])
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt):
-            body = getattr(node, "body", None)
-            end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
-            ends[node.lineno] = max(end, ends.get(node.lineno, 0))
-    _ENDS[file] = ends
-    return ends
+def _lies_in(code: types.CodeType, file: str, line: int) -> bool:
+    """Whether a place lies in a function of the file and name of `code`; a comprehension may lie in any."""
+    if line <= 0 or os.path.abspath(code.co_filename) != os.path.abspath(file):
+        return False
+    functions = _functions(code.co_filename)
+    inner = code.co_name.startswith("<")
+    return any(first <= line <= last and (inner or name == code.co_name) for name, first, last in functions)
+
+
+_FUNCTIONS: dict[str, list[tuple[str, int, int]]] = {}
+
+
+def _functions(file: str) -> list[tuple[str, int, int]]:
+    """Name, line of `def` and last line of every function of a file."""
+    known = _FUNCTIONS.get(file)
+    if known is None:
+        try:
+            tree = ast.parse("".join(linecache.getlines(file)))
+        except (SyntaxError, ValueError, RecursionError):
+            tree = ast.Module([], [])
+        known = _FUNCTIONS[file] = [
+            (node.name, node.lineno, node.end_lineno or node.lineno)
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+    return known
 
 
 def _columns(entry: Entry, file: str, line: int) -> tuple[int | None, int | None]:

@@ -175,7 +175,7 @@ class Context:
             return None
         file, line = frame.f_code.co_filename, frame.f_lineno
         statement = errors.dsl_lines([frame]).get(0)
-        if statement is not None and not errors.within_statement(file, statement, line):
+        if statement is not None and not errors.is_written(frame.f_code, line):
             line = statement
         return {"file": os.path.abspath(file), "line": line}
 
