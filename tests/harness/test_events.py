@@ -103,3 +103,37 @@ def test_an_error_seen_twice_is_told_twice_only_if_it_ends_the_script(context, e
     assert (last["supersedes"], last["phase"], last["kernel"], last["handled"]) == ([first["id"]], "lower", "k1", False)
     context.report_error(error, None, None, handled=False)
     assert len(events("error")) == 2
+
+
+def raised(error: Exception) -> Exception:
+    try:
+        raise error
+    except Exception as caught:  # noqa: BLE001 - with its traceback
+        return caught
+
+
+def test_errors_after_a_failure_that_the_script_depends_on_are_suspect(context, events):
+    with context.guarded("wrap the kernel", "k1", needed=True):
+        raise KeyError("x")
+    with context.guarded("describe the kernel", "k2"):
+        raise KeyError("y")
+    for kernel, phase in (("k1", "call"), ("k1", "lower"), ("k2", "call"), (None, None)):
+        context.report_error(raised(RuntimeError("z")), phase, kernel, handled=True)
+    assert [event.get("suspect") for event in events("error")] == ["triage could not wrap the kernel: KeyError: 'x'", None, None, None]  # fmt: skip
+
+
+def test_without_the_device_every_error_that_meets_it_is_suspect(context, events):
+    with context.guarded("attach the virtual device to torch", needed=True):
+        raise KeyError("x")
+    for kernel, phase in (("k1", "call"), (None, None), (None, "import"), ("k1", "codegen")):
+        context.report_error(raised(RuntimeError("z")), phase, kernel, handled=True)
+    assert [bool(event.get("suspect")) for event in events("error")] == [True, True, False, False]
+
+
+def test_what_made_an_error_suspect_is_said_again_where_it_ends_the_script(context, harness, events):
+    error = raised(RuntimeError("z"))
+    setattr(error, harness("errors").SUSPECT, "limit of the virtual device: sort")
+    context.report_error(error, None, None, handled=True)
+    context.report_error(error, None, None, handled=False)
+    assert [event["suspect"] for event in events("error")] == ["limit of the virtual device: sort"] * 2
+    assert events("error")[1]["supersedes"] == [events("error")[0]["id"]]

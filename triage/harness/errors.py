@@ -5,18 +5,22 @@ from __future__ import annotations
 import ast
 import linecache
 import os
+import re
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 CXX = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".inc")
+META = re.compile(r"\bmeta\b")
 MAX_FRAMES = 400
 MAX_CAUSES = 20
 #: the name under which code rewritten by tilelang's DSL holds its builder
 BUILDER = "__tb"
 #: the attribute of an exception raised by a virtual launch that holds the frames in which the real one is raised
 RAISED_AT = "_triage_raised_at"
+#: the attribute that says why an exception may be the virtual device's own doing
+SUSPECT = "_triage_suspect"
 
 
 def record(error: BaseException, context: Any, phase: str | None, kernel: str | None, handled: bool) -> dict[str, Any]:
@@ -62,15 +66,26 @@ def chain(error: BaseException) -> Iterator[tuple[BaseException, str | None]]:
 
 
 def _one(error: BaseException, relation: str | None, context: Any) -> dict[str, Any]:
+    seen = [*frames(error.__traceback__, context), *getattr(error, RAISED_AT, ())]
+    if isinstance(error, ImportError):  # as Python itself takes the frames of the import system out
+        seen = [frame for frame in seen if not frame["file"].startswith("<frozen importlib")]
     return {
         "kind": "exception",
         "type": type_name(type(error)),
         "message": _message(error),
-        "frames": [*frames(error.__traceback__, context), *getattr(error, RAISED_AT, ())],
+        "frames": seen,
         "origin": "event",
         "relation": relation,
         "named": _named(error),
     }
+
+
+def speaks_of_meta(record: dict[str, Any]) -> bool:
+    """Whether an error is about the device `meta`, which the user's files on its way do not name."""
+    if not META.search(record["message"]):
+        return False
+    files = {frame["file"] for frame in record["frames"] if frame["user"]}
+    return not any(META.search(line) for file in files for line in linecache.getlines(file))
 
 
 def type_name(kind: type) -> str:

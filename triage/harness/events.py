@@ -25,6 +25,9 @@ ENVIRONMENT = ("TILELANG_", "TL_", "TVM_", "CUDA_", "ASCEND_", "OMP_")
 #: the attribute by which a reported exception is recognized when it is seen again
 MARK = "_triage_reported"
 
+#: what the subject is doing when it meets the virtual device; None is its own code
+WITH_DEVICE = (None, "load", "call", "launch")
+
 Place = dict[str, Any]
 
 
@@ -147,6 +150,8 @@ class Context:
         self.namespace: dict[str, Any] = {}
         #: the `capture.Capture`, once tilelang is there
         self.capture: Any = None
+        #: kernel, or None for the whole run -> what the harness could not do that the script depends on
+        self.doubts: dict[str | None, str] = {}
         self._answered: set[str] = set()
         self._errors = itertools.count(1)
 
@@ -179,12 +184,15 @@ class Context:
             line = statement
         return {"file": os.path.abspath(file), "line": line}
 
-    def report_error(self, error: BaseException, phase: str | None, kernel: str | None, handled: bool) -> None:
+    def report_error(
+        self, error: BaseException, phase: str | None, kernel: str | None, handled: bool, **more: Any
+    ) -> None:
         """Write an `error` event for an exception.
 
         `phase` says what the subject was doing (import, build, lower, codegen, device, load, call, launch); None lets
         the frames tell. Whoever sees an exception pass reports it as `handled`: nobody knows yet who will catch it.
         If it later ends the script, the event written then `supersedes` that one and inherits its phase and kernel.
+        `more` are further fields of the event. `suspect` is added where the error may be the harness's own doing.
         """
         from . import errors
 
@@ -197,9 +205,11 @@ class Context:
         if earlier:
             phase, kernel = phase or earlier[0]["phase"], kernel or earlier[0]["kernel"]
         record = errors.record(error, self, phase, kernel, handled)
+        suspect = next((r["suspect"] for r in earlier if r.get("suspect")), None) or self._suspect(error, record)
         identity = f"x{next(self._errors)}"
         with contextlib.suppress(AttributeError):  # an exception class with __slots__ cannot be marked
-            setattr(error, MARK, {"id": identity, "phase": record["phase"], "kernel": kernel, "handled": handled})
+            mark = {"id": identity, "phase": record["phase"], "kernel": kernel, "handled": handled, "suspect": suspect}
+            setattr(error, MARK, mark)
         self.emit(
             "error",
             id=identity,
@@ -208,16 +218,35 @@ class Context:
             kernel=kernel,
             handled=handled,
             error=record,
+            **({"suspect": suspect} if suspect else {}),
+            **more,
         )
 
+    def _suspect(self, error: BaseException, record: dict[str, Any]) -> str | None:
+        """Why an error may come of the virtual device rather than of the script, or None."""
+        from . import errors
+
+        own = (getattr(one, errors.SUSPECT, None) for one, _ in errors.chain(error))
+        why = next((text for text in own if text), None)
+        if why is None and record["phase"] in WITH_DEVICE:
+            why = self.doubts.get(record["kernel"]) or self.doubts.get(None)
+        if why is None and self.mode == "virtual" and errors.speaks_of_meta(record):
+            why = "the error speaks of PyTorch's device `meta`, on which the virtual device keeps shapes without values"
+        return why
+
     @contextlib.contextmanager
-    def guarded(self, doing: str, kernel: str | None = None) -> Iterator[None]:
-        """Turn a failure of the harness's own work into a warning `capture-failed`; the script goes on."""
+    def guarded(self, doing: str, kernel: str | None = None, needed: bool = False) -> Iterator[None]:
+        """Turn a failure of the harness's own work into a warning `capture-failed`; the script goes on.
+
+        `needed` says that the script sees the difference: errors that follow (of this kernel, if it is one) are suspect.
+        """
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and must not reach the script
             where = "".join(traceback.format_exception(error)[-3:])
             self.emit("warning", origin="triage", text=f"capture-failed: could not {doing}: {where}", kernel=kernel)
+            if needed:
+                self.doubts.setdefault(kernel, f"triage could not {doing}: {type(error).__name__}: {error}")
 
     def virtual(self, what: str) -> None:
         """Say once that the virtual device answered `what` (e.g. "torch.cuda.Event") with made-up values."""

@@ -71,5 +71,5 @@ def test_a_guard_counts_if_the_script_gets_on_without(harness, tmp_path, name):
     path = tmp_path / "script.py"
     path.write_text(text)
     line = next(i for i, t in enumerate(text.splitlines(), 1) if "import triton" in t or "from triton" in t)
-    guarded = harness("virtual.optional_imports")._guarded(str(path))
-    assert any(first <= line <= last for first, last in guarded) is (name in HANDLED)
+    guards = harness("virtual.optional_imports")._guards(str(path))
+    assert any(helps and first <= line <= last for first, last, helps in guards) is (name in HANDLED)

@@ -281,6 +281,48 @@ def test_packages_of_gpu_machines_are_stood_in_for_and_others_are_not(device):
     assert [e["function"] for e in run.of("compare")] == ["torch.testing.assert_close"]
 
 
+def test_the_error_of_a_stood_in_import_is_told_where_nobody_catches_it(device):
+    """Plain Python ends there on this machine; a script that catches the error has said what it means."""
+    run = device(
+        """
+        def reference():
+            import xformers.ops
+            return xformers.ops
+        from flashinfer.prefill import (
+            single_prefill_with_kv_cache,
+        )
+        import flashinfer.decode
+        try:
+            import triton
+        except ImportError as error:
+            raise SystemExit("install triton") from error
+        try:
+            reference()
+        except ImportError:
+            pass
+        import torch
+        import vllm as serving
+        """
+    )
+    assert run.code == 0
+    told = [e for e in run.of("error") if e.get("stubbed")]
+    assert told == run.of("error")
+    assert [e["error"]["message"] for e in told] == ["No module named 'flashinfer'", "No module named 'vllm'"]
+    assert {(e["phase"], e["handled"], e["error"]["type"]) for e in told} == {("import", True, "ModuleNotFoundError")}
+    assert [[f["line"] for f in e["error"]["frames"]] for e in told] == [[5], [18]]
+    assert all(f["user"] for e in told for f in e["error"]["frames"])
+    assert {"xformers stubbed", "triton stubbed"} <= run.virtual
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_error_about_the_device_of_shapes_is_suspect_unless_the_script_uses_it(device, own):
+    large = f'torch.empty(1 << 15, 1 << 15, device="{"meta" if own else "cuda"}")'
+    run = device(f"import torch\nx = {large}\ntorch.utils.dlpack.to_dlpack(x)\n")
+    (event,) = run.of("error")
+    assert event["error"]["message"] == "Cannot pack tensors on meta"
+    assert bool(event.get("suspect")) is not own
+
+
 def test_nothing_is_imported_before_the_script_does(device):
     run = device(
         """

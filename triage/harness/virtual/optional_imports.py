@@ -43,26 +43,36 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         root = name.partition(".")[0]
         if root not in PACKAGES:
             return None
-        if root not in self.made and not self._wanted():
+        if root not in self.made and not self._make(root):
             return None
-        if root not in self.made:
-            self.made.add(root)
-            self.context.virtual(f"{root} stubbed")
-            _settle(root)
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
-    def _wanted(self) -> bool:
-        """Whether the script itself imports the package, and would fail without it."""
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None and "importlib" in frame.f_code.co_filename:
-            if frame.f_code.co_name == "find_spec" and "util" in frame.f_code.co_filename:
-                return False  # asked whether it is installed: it is not
+    def _make(self, root: str) -> bool:
+        """Stand in for a package if the script itself imports it, and would fail without it."""
+        importing = _importing(sys._getframe(2))
+        if importing is None or not self.context.is_user(importing.f_code.co_filename) or _is_guarded(importing, True):
+            return False
+        self.made.add(root)
+        self.context.virtual(f"{root} stubbed")
+        if not self._caught(importing):
+            self._report(root)
+        _settle(root)
+        return True
+
+    def _caught(self, frame: FrameType | None) -> bool:
+        """Whether the script catches the error of an import, in the importing function or in one that called it."""
+        while frame is not None:
+            if self.context.is_user(frame.f_code.co_filename) and _is_guarded(frame, False):
+                return True
             frame = frame.f_back
-        return (
-            frame is not None
-            and self.context.is_user(frame.f_code.co_filename)
-            and not any(first <= frame.f_lineno <= last for first, last in _guarded(frame.f_code.co_filename))
-        )
+        return False
+
+    def _report(self, root: str) -> None:
+        """Tell the error in which the import ends under plain Python on this machine."""
+        try:
+            raise ModuleNotFoundError(f"No module named {root!r}", name=root)
+        except ModuleNotFoundError as error:
+            self.context.report_error(error, "import", None, handled=True, stubbed=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         return StandIn(spec.name)
@@ -82,18 +92,37 @@ def _settle(root: str) -> None:
                 function()
 
 
+def _importing(frame: FrameType | None) -> FrameType | None:
+    """The frame of the import statement; None where somebody asks whether a package is installed."""
+    while frame is not None and "importlib" in frame.f_code.co_filename:
+        if frame.f_code.co_name == "find_spec" and "util" in frame.f_code.co_filename:
+            return None
+        frame = frame.f_back
+    return frame
+
+
+def _is_guarded(frame: FrameType, helped: bool) -> bool:
+    """Whether a frame is in a `try` that catches an `ImportError`; `helped`: and gets on without what was imported."""
+    guards = _guards(frame.f_code.co_filename)
+    return any(first <= frame.f_lineno <= last and (helps or not helped) for first, last, helps in guards)
+
+
 @functools.cache
-def _guarded(path: str) -> tuple[tuple[int, int], ...]:
-    """The lines of a file whose imports may fail: they stand in a `try` whose handler offers another way."""
+def _guards(path: str) -> tuple[tuple[int, int, bool], ...]:
+    """First and last line of the body of every `try` whose handler catches an `ImportError`, and whether that helps."""
     try:
         tree = ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    return tuple(
-        (node.body[0].lineno, node.body[-1].end_lineno or node.body[-1].lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Try) and any(_catches(h) and _helps(h, node, tree) for h in node.handlers)
-    )
+    found = []
+    for node in ast.walk(tree):
+        catching = [h for h in node.handlers if _catches(h)] if isinstance(node, ast.Try) else []
+        if catching:
+            assert isinstance(node, ast.Try)
+            last = node.body[-1]
+            helps = any(_helps(handler, node, tree) for handler in catching)
+            found.append((node.body[0].lineno, last.end_lineno or last.lineno, helps))
+    return tuple(found)
 
 
 def _catches(handler: ast.ExceptHandler) -> bool:
