@@ -129,7 +129,7 @@ class Observer:
         install = {"torch": "install_torch", "tilelang": "install_tilelang"}.get(name)
         virtual = virtual_device()
         if install is not None and hasattr(virtual, install):
-            with self.context.guarded(f"attach the virtual device to {name}"):
+            with self.context.guarded(f"attach the virtual device to {name}", needed=True):
                 getattr(virtual, install)(module, self.context)
 
 
@@ -171,7 +171,7 @@ class Script:
         """Enter the virtual device; if that fails, the script runs without it and the events say so."""
         virtual = virtual_device() if self.context.mode == "virtual" else None
         if hasattr(virtual, "around_script"):
-            with self.context.guarded("enter the virtual device"):
+            with self.context.guarded("enter the virtual device", needed=True):
                 device.enter_context(virtual.around_script(self.context))
 
     def _execute(self, module: types.ModuleType) -> None:

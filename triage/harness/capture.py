@@ -350,7 +350,7 @@ class Capture:
             real.__dict__["_triage_inputs"] = record.inputs(func, _indices(out_idx))
         virtual = boot.virtual_device() if self.context.mode == "virtual" else None
         if hasattr(virtual, "wrap_kernel"):
-            with self.context.guarded("wrap the kernel for the virtual device", kernel.id):
+            with self.context.guarded("wrap the kernel for the virtual device", kernel.id, needed=True):
                 return virtual.wrap_kernel(real, func, out_idx, self.context, kernel.id)
         return real
 

@@ -31,7 +31,7 @@ def watching(context: Any) -> Iterator[None]:
     def adapt(module: ModuleType, seconds: float) -> None:
         if not session.is_open():
             return  # torch is not there yet; `adapt_loaded` comes back to it
-        with context.guarded(f"adapt {module.__name__} to the virtual device"):
+        with context.guarded(f"adapt {module.__name__} to the virtual device", needed=True):
             _adapt(module)
 
     AfterImport(list(ADAPTED), before=lambda name: None, after=adapt, done=lambda: None).install()

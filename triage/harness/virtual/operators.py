@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..errors import SUSPECT
 from . import light_compiler, session, shapes
 from .tensors import CPU, DEVICE, MARK, META, Memory, VirtualTensor, host, is_cuda, values, without_values
 
@@ -241,7 +242,9 @@ def _on_shapes(func: Any, operator: Operator, args: tuple[Any, ...], kwargs: dic
     try:
         return func(*(_some_values(a) for a in args), **{k: _some_values(v) for k, v in kwargs.items()})
     except (NotImplementedError, RuntimeError) as error:
-        session.virtual(f"limit of the virtual device: {operator.name}: {str(error).splitlines()[0]}")
+        limit = f"limit of the virtual device: {operator.name}: {str(error).splitlines()[0]}"
+        session.virtual(limit)
+        setattr(error, SUSPECT, limit)
         raise
 
 
