@@ -4,8 +4,11 @@ import os
 import sys
 
 if not sys.flags.safe_path:
-    here = os.getcwd()
-    sys.path[:] = [path for path in sys.path if path and os.path.abspath(path) != here]
+    try:
+        here = os.getcwd()
+    except OSError:  # the working directory was removed: nothing can be imported from it
+        here = ""
+    sys.path[:] = [path for path in sys.path if os.path.isabs(path) and path != here]
 
 from triage.cli import main
 

@@ -79,6 +79,7 @@ class Case:
 
     def append(self, event: dict[str, Any]) -> None:
         """Add one event as a whole line, on disk before this returns; a torn line of a killed triage is closed first."""
+        self.path.mkdir(parents=True, exist_ok=True)  # the script may have removed it
         line = json.dumps(event, ensure_ascii=True, separators=(",", ":")) + "\n"
         handle = os.open(self.path / LOG, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -103,6 +104,7 @@ class Case:
     def put(self, data: bytes) -> str:
         """Keep bytes by their SHA-256; the name is returned."""
         digest = hashlib.sha256(data).hexdigest()
+        self.blobs.mkdir(parents=True, exist_ok=True)  # the script may have removed it
         path = self.blobs / digest
         if not path.exists():
             partial = path.with_suffix(f".{os.getpid()}")

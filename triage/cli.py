@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from triage.knowledge.stages import Stages
     from triage.tools.base import Options
 
-HEALTHY, FAULT, USAGE, UNKNOWN, BROKEN = 0, 1, 2, 3, 4
+HEALTHY, FAULT, USAGE, UNKNOWN, BROKEN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 EXIT_OF_STATE = {"healthy": HEALTHY, "localized": FAULT, "classified": FAULT, "unknown": UNKNOWN}
 BINARY_PROBE = 8192
 LIKE_A_CODE = re.compile(r"TL[A-Z]\d+")
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return HEALTHY
     except KeyboardInterrupt:
         print("triage: interrupted; `triage resume` goes on with the case, `triage report` shows it", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever breaks, the user gets a report
         return _own_failure(error)
 
@@ -222,6 +222,15 @@ def _options(args: argparse.Namespace, rest: list[str], subject: list[str]) -> O
 
     if args.module is None and args.script is None:
         raise UsageError("which script? As in `triage run kernel.py`")
+    if args.module == "":
+        raise UsageError("-m needs the name of a module, as in `triage run -m pytest tests/test_kernel.py`")
+    if args.call is not None:
+        try:
+            compile(args.call, "--call", "eval")
+        except SyntaxError as error:
+            raise UsageError(f"--call {args.call!r} is no Python expression: {error.msg}") from None
+    if args.arch is not None:
+        _known_architecture(args.arch)
     if args.module is not None and args.script is not None:
         raise UsageError("either a script or -m MODULE, not both")
     if args.module is not None and rest:
@@ -239,10 +248,20 @@ def _options(args: argparse.Namespace, rest: list[str], subject: list[str]) -> O
     )  # fmt: skip
 
 
+def _known_architecture(arch: str) -> None:
+    from triage.knowledge.files import rules_root
+    from triage.lints.devices import load_devices
+
+    devices = load_devices(rules_root() / "reference" / "devices.toml")
+    if re.fullmatch(r"sm_\d+[af]?", arch) is None or arch not in devices:
+        known = ", ".join(name for name in devices if name.startswith("sm_"))
+        raise UsageError(f"--arch {arch!r} is not known; known: {known}, also with the suffix a or f")
+
+
 def _readable_script(text: str) -> Path:
     path = Path(text)
-    if not path.exists():
-        raise UsageError(f"{text}: no such file")
+    if not text or not os.path.exists(path):  # Path.exists raises for a name that is too long
+        raise UsageError(f"{text!r}: no such file")
     if path.is_dir():
         raise UsageError(f"{text} is a directory; name the script in it, or use `triage run -m PACKAGE`")
     if not path.is_file():
@@ -277,16 +296,40 @@ def _walk(case: Case, args: argparse.Namespace) -> int:
     from triage.progress import Progress
     from triage.report import json_report, terminal
 
-    quiet = args.json == "-"
-    with Progress(sys.stderr) as progress:
-        session = driver.walk(case, progress.tell)
+    _stop_as_interrupt()
+    quiet, interrupted = args.json == "-", False
+    try:
+        with Progress(sys.stderr) as progress:
+            session = driver.walk(case, progress.tell)
+    except KeyboardInterrupt:
+        session, interrupted = driver.replay(case), True
     report = driver.write_report(session)
-    if quiet:
-        sys.stdout.write(json_report.render(report))
-    elif args.json:
-        _write(args.json, json_report.render(report))
-    terminal.show(report, sys.stderr if quiet else sys.stdout)
-    return HEALTHY if args.exit_zero else EXIT_OF_STATE[report["verdict"]["state"]]
+    status = HEALTHY if args.exit_zero else EXIT_OF_STATE[report["verdict"]["state"]]
+    try:
+        if quiet:
+            sys.stdout.write(json_report.render(report))
+        elif args.json:
+            _write(args.json, json_report.render(report))
+        page = sys.stderr if quiet else sys.stdout
+        if page is not None:
+            terminal.show(report, page)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError as error:
+        print(f"triage: the report cannot be shown ({error.strerror}); it is in {session.case.path}", file=sys.stderr)
+    if interrupted:
+        raise KeyboardInterrupt
+    return status
+
+
+def _stop_as_interrupt() -> None:
+    """Let a request to stop end as Ctrl-C does: with what is known so far written down."""
+    import signal
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
 
 
 def _case(text: str | None) -> Case:
@@ -370,7 +413,8 @@ def _explain(args: argparse.Namespace) -> int:
         try:
             sys.stdout.write(explain_code(text))
         except UnknownCodeError as error:
-            raise UsageError(str(error)) from None
+            print(f"triage: {error}", file=sys.stderr)
+            return UNKNOWN
         return HEALTHY
     return _explain_text(text)
 

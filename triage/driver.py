@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import triage
-from triage.case import Case
+from triage.case import Case, CaseError
 from triage.experiment.template import Template
 from triage.findings import MADE_UP, find
 from triage.graph import walker
@@ -70,6 +71,8 @@ class Session:
     effect: walker.Effect = field(default_factory=walker.Finish)
     results: list[Result] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)  # file -> blob
+    #: the node whose step began and did not end
+    running: str | None = None
 
     @cached_property
     def _read_rules(self) -> tuple[RuleSet, list[Problem]]:
@@ -109,7 +112,10 @@ class Session:
     def read_source(self, file: str) -> str | None:
         """The text of a user's file as it was when it ran; None if it was not kept."""
         blob = self.sources.get(file)
-        return self.case.get(blob).decode("utf-8", "replace") if blob else None
+        try:
+            return self.case.get(blob).decode("utf-8", "replace") if blob else None
+        except CaseError:  # the blob is gone: the report then shows no source lines
+            return None
 
     def findings(self) -> list[Finding]:
         """What the rules make of everything known now; without a verdict where nothing failed."""
@@ -138,7 +144,10 @@ class Session:
                 self._go(walker.Resume(frozenset(event["capabilities"]), event["budget"], event["experiments"]))
             case "sources":
                 self.sources |= event["files"]
+            case "begin":
+                self.running = event["node"]
             case "end":
+                self.running = None
                 self._end(event)
 
     def _end(self, event: dict[str, Any]) -> None:
@@ -162,9 +171,9 @@ class Session:
 
 def new_case(options: Options, root: Path, graph_file: Path | None = None) -> Case:
     """Make a case for a script and write its first event. Raises `GraphError` for a graph that cannot be walked."""
-    text = (graph_file or rules_root() / "graph.toml").read_text(encoding="utf-8")
+    text = read_graph(graph_file or rules_root() / "graph.toml")
     usable_graph(text)
-    case = Case.create(root, Path(options.script).name if options.script else options.module or "case")
+    case = _make_case(root, Path(options.script).name if options.script else options.module or "case")
     script = Path(options.script) if options.script else None
     digest = hashlib.sha256(script.read_bytes()).hexdigest() if script else ""
     subject = {"kind": "script", "path": options.script or f"-m {options.module}", "sha256": digest}
@@ -182,6 +191,22 @@ def new_case(options: Options, root: Path, graph_file: Path | None = None) -> Ca
     return case
 
 
+def read_graph(path: Path) -> str:
+    """The text of a graph file. Raises `GraphError` where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GraphError([f"{path} cannot be read: {error}"]) from None
+
+
+def _make_case(root: Path, name: str) -> Case:
+    """A case below the working directory, or where nothing can be written there below the temporary directory."""
+    try:
+        return Case.create(root, name)
+    except OSError:
+        return Case.create(Path(tempfile.mkdtemp(prefix="triage-")), name)
+
+
 def usable_graph(text: str) -> Graph:
     """Parse and check a graph. Raises `GraphError` with all problems."""
     graph = loads(text)
@@ -192,12 +217,19 @@ def usable_graph(text: str) -> Graph:
 
 
 def replay(case: Case) -> Session:
-    """Fold the log of a case. Raises `CaseUnusable` for one that has no beginning."""
+    """Fold the log of a case. Raises `CaseUnusable` for one that has no beginning or has lost its blobs."""
+    try:
+        return _replay(case)
+    except (CaseError, OSError, GraphError) as error:
+        raise CaseUnusable(f"{case.path} cannot be used: {error}") from None
+
+
+def _replay(case: Case) -> Session:
     events = list(case.events())
     if not events or events[0].get("type") != "open":
         raise CaseUnusable(f"{case.path}: its log does not begin with an `open` event")
     graph = loads(case.get(events[0]["graph"]).decode("utf-8"))
-    session = Session(case, walker.Context(graph, SPECS))
+    session = Session(case, walker.Context(graph, SPECS, f"triage resume {case.path}"))
     for event in events:
         try:
             session.apply(event)
@@ -350,8 +382,14 @@ def _without_fault(session: Session, run: dict[str, Any], stopped: bool) -> Find
     """The verdict where no rule and no error says that something is wrong; `stopped` by a check of made-up values."""
     status = run.get("run.status")
     if status != "succeeded" and not stopped:
-        ended = "did not run yet" if status is None else f"ended with status {status}"
-        return Finding(State.UNKNOWN, None, "No cause was found", f"The script {ended}, and nothing says why.")
+        if status is None:
+            while_ = f"while the step {session.running!r} was running" if session.running else "before the first step"
+            return Finding(
+                State.UNKNOWN, None, "No conclusion yet", f"triage was stopped {while_}; `triage resume` goes on."
+            )
+        return Finding(
+            State.UNKNOWN, None, "No cause was found", f"The script ended with status {status}, and nothing says why."
+        )
     kernels = len(session.kernels)
     if not kernels:
         return Finding(
@@ -397,6 +435,7 @@ def _not_checked(session: Session) -> list[NotChecked]:
 def write_report(session: Session) -> Report:
     """Build the report and keep it in the case as JSON and Markdown."""
     report = build(session)
+    session.case.path.mkdir(parents=True, exist_ok=True)
     (session.case.path / "report.json").write_text(as_json(report), encoding="utf-8")
     (session.case.path / "report.md").write_text(markdown.render(report), encoding="utf-8")
     return report

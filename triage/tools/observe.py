@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from triage.model import (
     Artifact,
     Caliber,
     Environment,
+    ErrorRecord,
     Fact,
     NotChecked,
     Place,
@@ -79,7 +81,7 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     events = done.events
     kernels = kernels_of(events)
     errors = error_events(work, events)
-    facts = [*_run_facts(done, work, virtual), *_error_facts(work, errors), *_kernel_facts(kernels)]
+    facts = [*_run_facts(done, work, virtual), *_error_facts(work, errors, greeted(events)), *_kernel_facts(kernels)]
     facts += _comparison_facts(events, virtual)
     launches = sum(e["type"] == "launch.begin" for e in events)
     made_up = sum(e["type"] == "launch.begin" and bool(e.get("virtual")) for e in events)
@@ -103,9 +105,14 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
         kernels=tuple(kernels.values()),
         environments=(environment,),
         artifacts=tuple(_artifacts(work, done)),
-        checked=tuple(_checked(kernels, launches, made_up, ended)),
+        checked=tuple(_checked(kernels, launches, made_up, ended, greeted(events))),
         not_checked=tuple(_not_checked(events, kernels, launches, made_up, subject)),
     )
+
+
+def greeted(events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the harness started in the user's interpreter."""
+    return any(e["type"] == "hello" for e in events)
 
 
 def _progress(work: Work) -> process.Progress:
@@ -203,9 +210,18 @@ def _run_facts(done: process.Run, work: Work, virtual: bool) -> list[Fact]:
     return facts
 
 
-def _error_facts(work: Work, errors: Sequence[Mapping[str, Any]]) -> list[Fact]:
+def silent_interpreter(work: Work) -> ErrorRecord:
+    """The error of a run in which the harness never said hello: the interpreter did not run the script at all."""
+    python = work.options.python or sys.executable
+    message = f"{python} ended without having run the script: it is no Python interpreter, or a broken one"
+    return ErrorRecord("exception", "InterpreterError", message, phase="install", stage="install", origin="event")
+
+
+def _error_facts(work: Work, errors: Sequence[Mapping[str, Any]], greeted: bool) -> list[Fact]:
     """The facts of the error that ended the script; what it caught on the way is only counted."""
     facts = [Fact("errors.handled", sum(bool(e.get("handled")) for e in errors), source="events")]
+    if not greeted:
+        return [*facts, *error_facts(silent_interpreter(work), work.stages, "events")]
     last = next((e for e in reversed(errors) if not e.get("handled")), None)
     if last is None:
         return facts
@@ -286,8 +302,8 @@ def _bytes(*paths: Path) -> bytes:
     return b"".join(path.read_bytes() for path in paths if path.is_file())
 
 
-def _checked(kernels: Mapping[str, Kernel], launches: int, made_up: int, ended: str) -> list[str]:
-    lines = ["the script ran to its end [measured here]"] if ended == "succeeded" else []
+def _checked(kernels: Mapping[str, Kernel], launches: int, made_up: int, ended: str, said_hello: bool) -> list[str]:
+    lines = ["the script ran to its end [measured here]"] if ended == "succeeded" and said_hello else []
     for phase, word in (("lower", "lowered"), ("codegen", "turned into source"), ("device", "compiled by nvcc")):
         count = sum(k.phases.get(phase) is True for k in kernels.values())
         if count:

@@ -107,6 +107,8 @@ def how_it_died(
 ) -> list[ErrorRecord]:
     """The error of a process that did not end by an exception: what it printed last, or how it was stopped."""
     status = ended.get("status", "killed")
+    if not observe.greeted(events) and status in ("succeeded", "failed"):
+        return [observe.silent_interpreter(work)]
     if status == "succeeded":
         return []
     phase, kernel = unfinished(events)
