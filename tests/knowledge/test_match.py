@@ -69,6 +69,7 @@ def test_a_raiser_may_be_one_function_of_a_file(rule: Rule) -> None:
     assert outcome(of("make"), user_frame(), library_frame()) is Outcome.MISS
     method = replace(library_frame(), function="Maker.make_tile")
     assert outcome(of("make_tile"), user_frame(), method) is Outcome.MATCH
+    assert outcome(of("make_tile")) is Outcome.MISS, "without a frame nothing tells it from its neighbour"
 
 
 def test_user_means_python_raised_in_the_users_line(rule: Rule) -> None:

@@ -239,6 +239,8 @@ def raised_where(rule: Rule, error: ErrorRecord) -> tuple[bool | None, str]:
     frame = raising_frame(error)
     wanted = rule.match.raised_in
     if frame is None:
+        if wanted and all(_function(entry) for entry in wanted):  # the text alone is that of another rule, too
+            return False, "which function raised it was not seen"
         return (None, "no frame was seen") if wanted or error.kind == "exception" else (True, "")
     if user_raised(error):
         return False, f"raised by the user's own statement at {frame.file}:{frame.line}"
@@ -264,9 +266,14 @@ def _fits(entry: str, frame: Frame) -> bool:
         return frame.user is True
     if "::" in entry:
         return entry in frame.function
-    path, _, function = entry.partition(":")
+    path, function = entry.partition(":")[0], _function(entry)
     parts, suffix = frame.file.replace("\\", "/").split("/"), path.strip("/").split("/")
     return parts[-len(suffix) :] == suffix and function in ("", frame.function.rpartition(".")[2])
+
+
+def _function(entry: str) -> str:
+    """The function that an entry of `raised_in` names behind its path, or nothing."""
+    return "" if "::" in entry else entry.partition(":")[2]
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

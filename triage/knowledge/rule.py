@@ -15,8 +15,9 @@
     [[known_issues]]  id (required), fixed_in, note
 
 A key that is not listed here is an error. `raised_in` entries are path suffixes of the raising frame
-(`tilelang/language/gemm_op.py`), perhaps with its function (`tilelang/jit/__init__.py:compile`), C++ scopes (`tvm::tl::GemmNode`), or the word `user`: Python itself raised in the
-user's own line (never the user's own `raise`). `place` says which place of the user's source the finding points at:
+(`tilelang/language/gemm_op.py`), with its function where only that tells two rules apart
+(`tilelang/jit/__init__.py:get_tir`; unseen it is no match), C++ scopes (`tvm::tl::GemmNode`), or the word `user`:
+Python itself raised in the user's own line (never the user's own `raise`). `place` says which place of the user's source the finding points at:
 
     frame      the deepest user frame; default of `FRAME_STAGES`, in which Python runs the user's lines
     argument   the keyword `argument`, in the call of that frame, around it, or in the decorator of what is called
