@@ -190,3 +190,29 @@ def test_what_an_error_names_has_to_stand_in_the_accused_statement(
     assert (finding.rule, finding.location.line if finding.location else None) == ("TLG051", line)
     assert finding.state is (State.LOCALIZED if line else State.CLASSIFIED)
     assert confidence is None or finding.confidence is confidence
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "level"),
+    [
+        ("ValueError", "math.log(err)", "advice"),
+        ("ZeroDivisionError", "print(1.0 / x)", "advice"),
+        ("AssertionError", "raise AssertionError('Mismatched elements: 3 / 4')", "advice"),
+        ("NameError", "print(undefined)", "fault"),
+        ("KeyError", "cfg['tolerance']", "fault"),
+    ],
+)
+def test_arithmetic_on_made_up_values_is_no_fault_but_a_wrong_name_is(kind: str, line: str, level: str) -> None:
+    assert [f.level for f in stopped_by(kind, line, 1)] == [level]
+
+
+@pytest.mark.parametrize(("installed", "shown"), [("0.1.15", False), ("0.1.8", True), (None, True)])
+def test_an_issue_that_the_installed_version_has_fixed_is_not_shown(installed: str | None, shown: bool) -> None:
+    error = replace(
+        NO_LAYOUT,
+        message="The layout for fragment f can not be inferred correctly.",
+        frames=(*NO_LAYOUT.frames[:1], Frame("/project/src/transform/layout_inference/layout_inference.cc", 1, "f", lang="cxx", user=False)),
+    )  # fmt: skip
+    (finding,) = find([error], [], [], [], {}, RULES, Observability(tilelang=installed))
+    assert finding.rule == "TLG029"
+    assert bool(finding.known_issues) is shown

@@ -32,9 +32,12 @@ from triage.model import (
 from triage.ownership import owner_by_path
 from triage.readers import decisive, read_output
 from triage.tools.base import Culprit
+from triage.versions import VersionError, satisfies
 
 LADDER = tuple(Confidence)
 OF_SHAPES = re.compile(r"\.(shape|dtype|device|ndim|stride|size|numel|dim)\b|\blen\(")
+#: what Python raises in a line that computes with numbers, when the numbers are not what the author expects
+VALUE_ERRORS = ("ValueError", "ZeroDivisionError", "IndexError", "OverflowError", "FloatingPointError")
 #: cause of the findings about values that were never computed
 MADE_UP = "made-up-values"
 #: An error in one of these ends the script before any hazard of a launch or of the values can show.
@@ -72,7 +75,22 @@ def find(
         findings = [f if raised.intersection(f.explains) else _beside(f) for f in findings]
     findings = [*of_errors, *findings]
     left_out = set(ignore)
-    return [f for f in fold(findings) if f.rule not in left_out]
+    return [_with_open_issues(f, seen.tilelang) for f in fold(findings) if f.rule not in left_out]
+
+
+def _with_open_issues(finding: Finding, tilelang: str | None) -> Finding:
+    """Without the known issues that the installed tilelang has fixed: they cannot be what happened here."""
+    issues = tuple(i for i in finding.known_issues if not _is_fixed(i.get("fixed_in"), tilelang))
+    return replace(finding, known_issues=issues)
+
+
+def _is_fixed(fixed_in: str | None, tilelang: str | None) -> bool:
+    if fixed_in is None or tilelang is None:
+        return False
+    try:
+        return satisfies(tilelang, f">={fixed_in}")
+    except VersionError:
+        return False
 
 
 def records_of_text(text: str, artifact: str, stages: Stages) -> list[Record]:
@@ -101,9 +119,15 @@ def _about_made_up_values(error: ErrorRecord, facts: Mapping[str, Any]) -> bool:
     """
     if not facts.get("launches.virtual"):
         return False
-    text = error.frames[-1].text if error.frames else ""
-    of_values = COMPARING_ASSERT.match(text) is not None and OF_SHAPES.search(text) is None
-    return error.type == "SystemExit" or (error.type == "AssertionError" and user_raised(error) and of_values)
+    if error.type == "SystemExit":
+        return True
+    last = error.frames[-1] if error.frames else None
+    if last is None or not last.user:
+        return False
+    if error.type == "AssertionError" and user_raised(error):
+        checked = COMPARING_ASSERT.match(last.text) is not None and OF_SHAPES.search(last.text) is None
+        return checked or not last.text.lstrip().startswith("assert")
+    return error.type in VALUE_ERRORS and not user_raised(error)
 
 
 def _not_evidence(finding: Finding) -> Finding:

@@ -51,7 +51,7 @@ def test_first_screen_of_a_localized_fault() -> None:
     assert '+ B_shared = T.alloc_shared((block_K, block_N), "float16")' in out
     assert "pass transpose_B=True [not run]" in out
     assert "none of these was tried" not in out
-    assert "confirmed: the error was raised while this line of your file was running [measured here]" in flat(out)
+    assert "confirmed: the error's own frames lead to this line of your file [measured here]" in flat(out)
     assert "the values the kernel computes; speed: no GPU on this machine [not run]" in flat(out)
     assert "triage resume .triage/matmul-1" in out
     assert ".triage/matmul-1/report.md" in out

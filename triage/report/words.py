@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from triage.model import Environment, Finding, FoundBy, State, Step, StepOutcome
 
 FOUND_BY = {
-    "frame": "the error was raised while this line of your file was running",
+    "frame": "the error's own frames lead to this line of your file",
     "line-directive": "the compiler's own message carries this line of your file",
     "experiment": "in experiments on the captured kernel the error stays only while this is there",
     "span": "the compiler attached this source position to the statement",
