@@ -31,7 +31,9 @@ def main() -> int:
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of the experiments on one kernel")
     options = parser.parse_args()
-    scripts = [script for folder in options.folders for script in sorted(folder.glob("*.py"))]
+    scripts = [script.resolve() for folder in options.folders for script in sorted(folder.glob("*.py"))]
+    if not scripts:
+        parser.error(f"no *.py in {', '.join(map(str, options.folders))}")
     counts: collections.Counter[str] = collections.Counter()
     seconds = []
     target = {"kind": "cuda", "arch": options.arch}

@@ -24,9 +24,12 @@ class Captured:
 
 
 def capture(script: Path, directory: Path, arch: str = "sm_90a") -> list[Captured]:
-    """Run a script under observation and return its kernels, in the order they were compiled."""
+    """Run a script under observation, in `directory`, and return its kernels in the order they were compiled."""
     blobs = directory / "blobs"
-    run = run_subject(Subject(script=script, cwd=script.parent, arch=arch), directory / "step", blobs, timeout=300)
+    directory.mkdir(parents=True, exist_ok=True)
+    run = run_subject(
+        Subject(script=script.resolve(), cwd=directory, arch=arch), directory / "step", blobs, timeout=300
+    )
 
     def whole(value: Any) -> Any:
         if isinstance(value, dict) and set(value) == {"blob"}:
