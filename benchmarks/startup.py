@@ -26,7 +26,7 @@ TARGET = '{"kind":"cuda","arch":"sm_90a"}'
 
 def seconds(command: list[str], folder: str, env: dict[str, str]) -> float:
     start = time.perf_counter()
-    subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    subprocess.run(command, cwd=folder, env=env, capture_output=True, check=False)
     return time.perf_counter() - start
 
 
