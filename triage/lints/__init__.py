@@ -12,6 +12,7 @@ from triage.lints import (
     barriers,
     bounds,
     launch,
+    loops,
     operands,
     pipeline,
     registers,
@@ -44,6 +45,8 @@ DETECTORS = (
     atomics.once_per_block,  # atomic-once-per-block
     atomics.on_registers,  # atomic-on-registers
     barriers.divergent,  # divergent-barrier
+    loops.breaks,  # break-in-parallel
+    loops.not_carried,  # value-not-carried
     # works, and not as the author hoped
     registers.fragments,  # fragment-over-registers
     pipeline.stages,  # pipeline-deeper-than-loop
