@@ -125,7 +125,7 @@ KERNEL = """
     @T.prim_func
     def main(A: T.Tensor((1024,), "float32"), B: T.Tensor((1024,), "float32")):
         with T.Kernel(
-            16,
+            {grid},
             threads=64,
         ) as bx:
             s = T.alloc_shared((64,), "float32")
@@ -139,7 +139,14 @@ KERNEL = """
                 {copy},
             )
 """
-GOOD = {"macro": "X[b * 64 + i]", "stages": "2", "extent": "4", "call": "inner(A, B, bx)", "copy": "B[bx * 64]"}
+GOOD = {
+    "grid": "16",
+    "macro": "X[b * 64 + i]",
+    "stages": "2",
+    "extent": "4",
+    "call": "inner(A, B, bx)",
+    "copy": "B[bx * 64]",
+}
 
 
 @pytest.mark.tilelang
@@ -154,6 +161,7 @@ GOOD = {"macro": "X[b * 64 + i]", "stages": "2", "extent": "4", "call": "inner(A
         ({"extent": "sum([undefined for _ in range(2)])"}, [10, 19, 19]),  # in a comprehension of its own frame
         ({"call": "inner(A, B)"}, [10, 21]),  # the macro is entered and its body never runs
         ({"extent": "2.5"}, [10, 19]),  # the error arises when the loop ends, after its body was built
+        ({"grid": "1.5"}, [10, 12]),  # the same where the kernel ends
         ({"copy": "undefined"}, [10, 24]),  # inside a statement over several lines
     ],
 )
