@@ -128,6 +128,7 @@ def test_what_varies_is_blanked() -> None:
         == "buffer acc at # in k.cu(#) is # of #"
     )
     assert normalize("tl.copy of fp16") == "tl.copy of fp16"
+    assert normalize("/tmp/tmp0xab_12/k.cu(4): error") == normalize("/tmp/tmpc-7.1/k.cu(5): error")
 
 
 @given(st.text())

@@ -120,8 +120,8 @@ def decisive(message: str) -> str:
 
 
 BLANKS = (
-    (re.compile(r"0x[0-9a-fA-F]+"), "#"),
     (re.compile(r"(?:/[\w.+-]+)+/([\w.+-]+)"), r"\1"),  # a directory differs between machines and experiments
+    (re.compile(r"0x[0-9a-fA-F]+"), "#"),
     (re.compile(r"\b([A-Za-z]\w*?)_\d+\b"), r"\1"),  # a name that was made unique
     (re.compile(r"(?<!\w)-?\d+(?:\.\d+)?"), "#"),  # not the one in `float16`
 )
