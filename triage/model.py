@@ -165,6 +165,8 @@ class Frame:
     #: the column range of the failing expression on `line`, 1-based, where the interpreter told it
     column: int | None = None
     end_column: int | None = None
+    #: the innermost frame only: whether it stopped at a `raise` or `assert` of its own; None where that was not seen
+    raises: bool | None = None
 
 
 @dataclass(frozen=True)

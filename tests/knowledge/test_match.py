@@ -167,3 +167,17 @@ def test_any_record_is_tried_without_an_error(rule: Rule, message: str, file: st
     frame = Frame(file, 0, function, message, user=None)
     trial = try_rule(rule, record_of_error(tile_error(frame, message=message)), {})
     assert trial.outcome in set(Outcome)
+
+
+def test_a_condition_of_unless_rules_a_match_out_only_where_it_is_known_to_hold() -> None:
+    from triage.knowledge.load import load_rules
+    from triage.model import ErrorRecord, Frame
+
+    rule = load_rules().get("TLE002")
+    assert rule is not None
+    frame = Frame("/v/site-packages/torch/cuda/__init__.py", 5, "_lazy_init", user=False)
+    error = ErrorRecord("exception", "AssertionError", "Torch not compiled with CUDA enabled", frames=(frame,))
+    record = record_of_error(error)
+    assert try_rule(rule, record, {}).matched
+    assert try_rule(rule, record, {"run.mode": "real"}).matched
+    assert not try_rule(rule, record, {"run.mode": "virtual"}).matched

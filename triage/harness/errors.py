@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import opcode
 import os
 import re
 import types
@@ -111,6 +112,10 @@ def _named(error: BaseException) -> list[dict[str, Any]]:
     return [place | {"snippet": (error.text or "").rstrip("\n") or None}]
 
 
+#: the instruction of a `raise` and of a failing `assert`
+RAISE = opcode.opmap["RAISE_VARARGS"]
+
+
 @dataclass(frozen=True)
 class Entry:
     """A frame at the instruction it is in; `line` may be none of the file in rewritten code (`is_written`)."""
@@ -195,7 +200,13 @@ def _frame(entry: Entry, statement: int | None, context: Any) -> dict[str, Any]:
         "column": columns[0],
         "end_column": columns[1],
         "dsl": BUILDER in code.co_freevars,
+        "raises": None if cxx else _raises(code, entry.instruction),
     }
+
+
+def _raises(code: types.CodeType, instruction: int) -> bool:
+    """Whether a frame stopped at a `raise` or `assert` of its own, and not in something it called."""
+    return 0 <= instruction < len(code.co_code) and code.co_code[instruction] == RAISE
 
 
 def dsl_lines(frames: list[types.FrameType]) -> dict[int, int]:

@@ -68,6 +68,15 @@ COMPARING_ASSERT = re.compile(
 )
 
 
+#: errors whose type says where they come from, although the script's own line raises them
+OF_IMPORTS = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
+#: what Python raises where the program is wrong, and not its files, its memory or its machine
+OF_PROGRAMS = (
+    "AttributeError", "IndexError", "KeyError", "NameError", "TypeError", "UnboundLocalError", "ValueError",
+    "ZeroDivisionError",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Observability:
     """What could be seen of the subject. `tilelang` is its version if known; `read_source` gives a user file's text."""
@@ -218,12 +227,15 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
     error = record.error
     assert error is not None
     stage = record.fields.get("error.stage") or seen.stage_of(error)
-    category = CATEGORY_OF_STAGE.get(stage or "")
     frame = user_frame(record)
     raised_here = bool(frame and frame is raising_frame(error))
+    if raised_here and error.type not in OF_IMPORTS:
+        stage = None  # the script's own line raised it: words in its text tell no stage of a compiler
+    category = CATEGORY_OF_STAGE.get(stage or "")
     at_script = stage is None and frame is not None and not user_raised(error)
     shapes = at_script and is_about_shapes(error)
-    if at_script and (is_independent(error) or (raised_here and not facts.get("launches.virtual"))):
+    own_line = raised_here and error.type in OF_PROGRAMS and not facts.get("launches.virtual")
+    if at_script and (is_independent(error) or own_line):
         category = Category.GENERATION
     wanted = "frame" if raised_here or stage is None else default_place(stage)
     location = locate(wanted, None, record, seen.read_source)

@@ -32,7 +32,7 @@ TOP = {
     "explains": list,
 }
 SECTIONS: dict[str, dict[str, type]] = {
-    "match": {"on": str, "text": str, "when": list, "raised_in": list, "same_fault": list},
+    "match": {"on": str, "text": str, "when": list, "unless": list, "raised_in": list, "same_fault": list},
     "claim": {"says": str, "look_at": str, "place": str, "argument": str},
     "fix": {"steps": list, "strategy": str},
     "why": {"text": str, "references": list},
@@ -131,7 +131,7 @@ class _Reader:
         if self.problems:
             return None
         self._values(top, parts["match"], parts["claim"], path)
-        conditions_of = {key: self._conditions(key, parts["match"]) for key in ("when", "same_fault")}
+        conditions_of = {key: self._conditions(key, parts["match"]) for key in ("when", "unless", "same_fault")}
         if self.problems:
             return None
         match, claim, fix, why = parts["match"], parts["claim"], parts["fix"], parts["why"]

@@ -191,6 +191,10 @@ def try_rule(rule: Rule, record: Record, facts: Mapping[str, Any]) -> Trial:
     asked = conditions.all_hold(match.when + match.same_fault, {**facts, **record.fields, **captures})
     if not asked.holds:
         return Trial(Outcome.MISS, captures, asked.why)
+    for condition in match.unless:
+        ruled_out = conditions.holds(condition, {**facts, **record.fields, **captures})
+        if ruled_out.holds:
+            return Trial(Outcome.MISS, captures, f"ruled out: {ruled_out.why}")
     if asked.why:
         reasons.append(asked.why)
     seen = raised_where(rule, record.error) if record.error else (True, "")
@@ -231,7 +235,11 @@ def raising_frame(error: ErrorRecord) -> Frame | None:
 def user_raised(error: ErrorRecord) -> bool:
     """Whether the user's own `raise` or `assert` made this error: then its text proves nothing about tilelang."""
     frame = raising_frame(error)
-    return bool(frame and frame.user and regex.match(r"\s*(raise|assert)\b", frame.text))
+    if frame is None or not frame.user:
+        return False
+    if error.type == "SystemExit":
+        return True
+    return frame.raises if frame.raises is not None else bool(regex.match(r"\s*(raise|assert)\b", frame.text))
 
 
 def raised_where(rule: Rule, error: ErrorRecord) -> tuple[bool | None, str]:

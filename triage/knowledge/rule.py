@@ -6,7 +6,7 @@
     checked_with = ["0.1.15"]                                    # tilelang versions it was checked against
     explains = ["TLG001"]                                        # codes whose findings about the same thing fold into this one
 
-    [match]    on, text, when, raised_in, same_fault             # `on` required; `text` is a regular expression (search)
+    [match]    on, text, when, unless, raised_in, same_fault             # `on` required; `text` is a regular expression (search)
     [claim]    says (required), look_at, place, argument
     [fix]      steps (required), strategy
     [why]      text (required), references
@@ -70,6 +70,8 @@ class Match:
     on: str
     text: str | None = None
     when: tuple[Condition, ...] = ()
+    #: conditions that rule a match out where one is known to hold; an unknown one rules out nothing
+    unless: tuple[Condition, ...] = ()
     raised_in: tuple[str, ...] = ()
     #: conditions over the captures that stay true while a reducer changes shapes: what makes it the same fault
     same_fault: tuple[Condition, ...] = ()
