@@ -216,3 +216,19 @@ def test_an_issue_that_the_installed_version_has_fixed_is_not_shown(installed: s
     (finding,) = find([error], [], [], [], {}, RULES, Observability(tilelang=installed))
     assert finding.rule == "TLG029"
     assert bool(finding.known_issues) is shown
+
+
+def test_an_error_that_the_virtual_device_may_have_caused_is_unknown() -> None:
+    (finding,) = findings(replace(NO_LAYOUT, suspect="could not wrap the kernel"), CULPRIT)
+    assert (finding.state, finding.rule, finding.category) == (State.UNKNOWN, None, None)
+
+
+def test_a_missing_package_is_the_fault_only_where_the_script_has_no_other() -> None:
+    missing = ErrorRecord(
+        "exception", "ModuleNotFoundError", "No module named 'fla'",
+        frames=(Frame(SCRIPT, 3, "<module>", "import fla", user=True),), phase="import", handled=True, stubbed=True,
+    )  # fmt: skip
+    alone = find([missing], [], [], [], {}, RULES, Observability())
+    both = find([missing, NO_LAYOUT], [], [], [], {}, RULES, Observability())
+    assert [(f.category, f.level) for f in alone] == [("environment", "fault")]
+    assert {f.rule: f.level for f in both} == {"TLG001": "fault", alone[0].rule: "advice"}

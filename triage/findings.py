@@ -56,13 +56,17 @@ def find(
 ) -> list[Finding]:
     """All findings. `facts` maps what facts are about (`run`, `kernel:k1`) to their values; `ignore` names rules."""
     of_errors: list[Finding] = []
+    of_stubs: list[Finding] = []
     for error in errors:
         one = decisive(error)
         chain = records_of_error(error, seen.stage_of(one), decides=one)
         of_error = judge(chain, _facts(facts, chain[0].about), rules, seen)
         if _about_made_up_values(one, facts.get("run", {})):
             of_error = [_not_evidence(f) for f in of_error]
-        of_errors += [_recovered(_at_culprit(f, error, culprits, rules, seen), error) for f in of_error]
+        if error.suspect:
+            of_error = [_suspect(f, error.suspect) for f in of_error]
+        placed = [_recovered(_at_culprit(f, error, culprits, rules, seen), error) for f in of_error]
+        (of_stubs if error.stubbed else of_errors).extend(placed)
     findings: list[Finding] = []
     for warning in warnings:
         record = record_of_warning(warning)
@@ -74,6 +78,9 @@ def find(
         raised = {f.rule for f in of_errors}
         findings = [f if raised.intersection(f.explains) else _beside(f) for f in findings]
     findings = [*of_errors, *findings]
+    if any(f.level == "fault" for f in findings):
+        of_stubs = [replace(f, level="advice") for f in of_stubs]  # the script's own fault is what its author asked for
+    findings += of_stubs
     left_out = set(ignore)
     return [_with_open_issues(f, seen.tilelang) for f in fold(findings) if f.rule not in left_out]
 
@@ -137,6 +144,19 @@ def _not_evidence(finding: Finding) -> Finding:
         cause=MADE_UP,
         title="The script's own check failed on values that the virtual device made up",
         summary="No kernel was executed, so this says nothing about the kernel; what comes after this line was not run.",
+    )
+
+
+def _suspect(finding: Finding, why: str) -> Finding:
+    return replace(
+        finding,
+        state=State.UNKNOWN,
+        category=None,
+        rule=None,
+        fixes=(),
+        title="The virtual device, and not the script, may have caused this",
+        summary=f"{why}. A run on a GPU tells.",
+        confidence=Confidence.POSSIBLE,
     )
 
 

@@ -193,6 +193,10 @@ class ErrorRecord:
     handled: bool = False
     #: it was caught, and the same kernel was built later: a configuration that was tried, not a fault
     recovered: bool = False
+    #: why the virtual device, and not the script, may have caused it
+    suspect: str | None = None
+    #: an import that would have failed was answered by a stand-in, and the script went on
+    stubbed: bool = False
     #: lines of the user's file that the error text itself names: `--> file:line:col`, nvcc `file(line)`
     named: tuple[Location, ...] = ()
     #: names of buffers and variables that the text mentions

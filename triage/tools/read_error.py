@@ -35,14 +35,21 @@ def run(work: Work) -> Result:
     events = observe.read_events(directory)
     users = _users(events)
     readings = {name: read_stream(directory / name, users) for name in ("stderr", "stdout")}
-    errors = [from_event(event, tuple(readings.values()), users) for event in observe.error_events(work, events)]
+    errors = [
+        replace(
+            from_event(event, tuple(readings.values()), users),
+            suspect=event.get("suspect"),
+            stubbed=bool(event.get("stubbed")),
+        )
+        for event in observe.error_events(work, events)
+    ]
     errors = mark_recovered(errors, list(work.kernels.values()))
     ended = observe.read_exit(directory)
-    if not any(not error.recovered for error in errors):
+    if all(error.recovered or error.stubbed for error in errors):
         errors += how_it_died(ended, events, directory, readings, work)
     errors = without_bare_exit(errors)
     warnings = all_warnings(events, readings)
-    last = next((e for e in reversed(errors) if not e.recovered), None)
+    last = next((e for e in reversed(errors) if not (e.recovered or e.stubbed)), None)
     facts = [Fact("errors.count", len(errors)), Fact("warnings.count", len(warnings))]
     if last is not None:
         facts += error_facts(last, work.stages, SPEC.name)
@@ -95,7 +102,7 @@ def mark_recovered(errors: Sequence[ErrorRecord], kernels: Sequence[Kernel]) -> 
 def without_bare_exit(errors: Sequence[ErrorRecord]) -> list[ErrorRecord]:
     """`sys.exit(1)` after an error that the script caught only passes that error on: the error is what to look at."""
     others = [e for e in errors if e.type != "SystemExit"]
-    return others if any(not e.recovered for e in others) else list(errors)
+    return others if any(not (e.recovered or e.stubbed) for e in others) else list(errors)
 
 
 def how_it_died(
