@@ -151,9 +151,11 @@ def _settings(
         if unit.kind == "threads" and kept and not choose.THREADS.search(text):
             changes = changes[:1]  # the error does not ask for it; one count shows whether threads matter at all
         for change in changes:
-            if search.ask([*removed, change]) == Verdict.SAME:
+            if unit.kind != "threads" and search.ask([*removed, change]) == Verdict.SAME:
                 continue
             verdict = search.ask([*gone, change])
+            if unit.kind == "threads" and verdict == Verdict.SAME:
+                continue  # what is left after reducing may need other threads than the whole: only the whole tells
             if alone.get(unit.id) != Verdict.NONE:
                 alone[unit.id] = verdict
             if unit not in found:
