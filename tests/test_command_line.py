@@ -57,7 +57,7 @@ def test_what_cannot_be_run_is_bad_usage(make: Any, complaint: str, tmp_path: Pa
         ["run", "-m"],
         ["run", "--timeout", "soon", "x.py"],
         ["fly"],
-        ["explain", "TLG999"],
+        ["kernel.py"],
         ["report"],
         ["resume"],
     ],
@@ -222,6 +222,37 @@ def test_a_file_beside_the_script_is_not_imported_by_triage(tmp_path: Path) -> N
     assert done.returncode == 0
 
 
+def test_a_removed_or_unwritable_working_directory_still_gives_a_report(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(
+        "import shutil\nshutil.rmtree('.triage')\nraise KeyError('a')\n", encoding="utf-8"
+    )
+    done = triage("run", "kernel.py", "--json", "report.json", cwd=tmp_path)
+    assert done.returncode == 1 and "KeyError" in done.stdout
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / ".triage").write_text("in the way")
+    done = triage("run", "../kernel.py", cwd=tmp_path / "file")
+    assert done.returncode in (1, 3) and "REPORT" in done.stdout
+
+
+def test_what_is_no_interpreter_is_a_fault_of_the_environment(tmp_path: Path) -> None:
+    status, report = run_script("print(1)\n", tmp_path, "--python", "/bin/cat")
+    assert (status, report["verdict"]["category"]) == (1, "environment")
+
+
+def test_a_request_to_stop_writes_what_is_known(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text("import time\ntime.sleep(60)\n", encoding="utf-8")
+    running = subprocess.Popen(
+        [sys.executable, "-m", "triage", "run", "kernel.py", "--json", "report.json"],
+        cwd=tmp_path, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for(lambda: any((tmp_path / ".triage").glob("*/steps/1/events-*.jsonl")))
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=60)
+    verdict = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["verdict"]
+    assert running.returncode == 130
+    assert "was stopped while the step 'observe' was running" in verdict["summary"]
+
+
 def test_another_graph_is_walked_and_a_broken_one_refused(tmp_path: Path) -> None:
     text = (ROOT / "rules" / "graph.toml").read_text(encoding="utf-8")
     (tmp_path / "short.toml").write_text(text.replace('then = "twin",      needs = ["tilelang"]}', 'then = "report",    needs = ["tilelang"]}'))  # fmt: skip
@@ -236,6 +267,7 @@ def test_explain_reads_text_and_says_when_nothing_fits(tmp_path: Path) -> None:
     done = triage("explain", "-", cwd=tmp_path, stdin="Check failed: (has_best) is false: no available layout found")
     assert done.returncode == 0 and "TLG001" in done.stdout
     assert triage("explain", "the weather is fine", cwd=tmp_path).returncode == 3
+    assert triage("explain", "TLG999", cwd=tmp_path).returncode == 3
 
 
 def test_the_shipped_rules_and_graph_pass_their_checks(tmp_path: Path) -> None:

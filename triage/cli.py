@@ -278,6 +278,7 @@ def _readable_script(text: str) -> Path:
 
 def _resume(args: argparse.Namespace) -> int:
     from triage import driver
+    from triage.session import CaseUnusable
 
     case = _case(args.case)
     try:
@@ -287,7 +288,7 @@ def _resume(args: argparse.Namespace) -> int:
         if not driver.reopen(case, budget=args.budget, experiments=not args.no_experiments):
             print(f"triage: nothing of {case.path} can be done here that was not done before", file=sys.stderr)
         return _walk(case, args)
-    except driver.CaseUnusable as error:
+    except CaseUnusable as error:
         raise UsageError(str(error)) from None
 
 
@@ -295,6 +296,7 @@ def _walk(case: Case, args: argparse.Namespace) -> int:
     from triage import driver
     from triage.progress import Progress
     from triage.report import json_report, terminal
+    from triage.session import replay
 
     _stop_as_interrupt()
     quiet, interrupted = args.json == "-", False
@@ -302,7 +304,7 @@ def _walk(case: Case, args: argparse.Namespace) -> int:
         with Progress(sys.stderr) as progress:
             session = driver.walk(case, progress.tell)
     except KeyboardInterrupt:
-        session, interrupted = driver.replay(case), True
+        session, interrupted = replay(case), True
     report = driver.write_report(session)
     status = HEALTHY if args.exit_zero else EXIT_OF_STATE[report["verdict"]["state"]]
     try:
@@ -345,12 +347,13 @@ def _case(text: str | None) -> Case:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from triage import driver
+    from triage.conclusion import build
     from triage.report import json_report, markdown, terminal
+    from triage.session import CaseUnusable, replay
 
     try:
-        report = driver.build(driver.replay(_case(args.case)))
-    except driver.CaseUnusable as error:
+        report = build(replay(_case(args.case)))
+    except CaseUnusable as error:
         raise UsageError(str(error)) from None
     if args.format == "terminal" and args.output is None:
         terminal.show(report, sys.stdout)
