@@ -103,7 +103,8 @@ def in_class(text: str) -> Script | None:
 
 
 def in_module(text: str) -> Script:
-    """The whole program in a module that a script imports."""
+    """The whole program in a module that a script imports; its `__main__` part runs on import."""
+    text = text.replace("'__main__'", '"__main__"').replace('__name__ == "__main__"', '__name__ == "kernel_library"')
     return Script("launcher.py", {"launcher.py": "import kernel_library\n", "kernel_library.py": text})
 
 
