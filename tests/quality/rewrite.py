@@ -59,6 +59,10 @@ def renamed(text: str) -> Script:
     own |= {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     fixed = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
     fixed |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    # before Python 3.12 an f-string is one token, so a name in it cannot be changed
+    fixed |= {
+        n.id for f in ast.walk(tree) if isinstance(f, ast.JoinedStr) for n in ast.walk(f) if isinstance(n, ast.Name)
+    }
     fixed |= {
         a.asname or a.name for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names
     }
