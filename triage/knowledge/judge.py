@@ -26,6 +26,7 @@ from triage.knowledge.pattern import specificity
 from triage.knowledge.rule import Rule, RuleSet, default_place
 from triage.knowledge.values import is_about_shapes, is_independent
 from triage.model import (
+    STAGES,
     Category,
     Confidence,
     ErrorRecord,
@@ -39,26 +40,8 @@ from triage.model import (
 LADDER = (Confidence.CONFIRMED, Confidence.LIKELY, Confidence.POSSIBLE)
 #: The category that a stage alone allows to say; the others are decided by comparison and repetition, not by stage.
 CATEGORY_OF_STAGE = {
-    **dict.fromkeys(("install", "import", "target"), Category.ENVIRONMENT),
-    **dict.fromkeys(
-        (
-            "dsl",
-            "semantic-check",
-            "layout",
-            "tile-op",
-            "pipeline",
-            "warp-specialize",
-            "memory-plan",
-            "thread-sync",
-            "vectorize",
-            "codegen",
-            "device-compile",
-            "compile",
-            "call",
-            "launch",
-        ),
-        Category.GENERATION,
-    ),
+    **dict.fromkeys(STAGES[: STAGES.index("dsl")], Category.ENVIRONMENT),
+    **dict.fromkeys(STAGES[STAGES.index("dsl") : STAGES.index("launch") + 1], Category.GENERATION),
 }
 
 
