@@ -274,3 +274,23 @@ def test_explain_reads_text_and_says_when_nothing_fits(tmp_path: Path) -> None:
 def test_the_shipped_rules_and_graph_pass_their_checks(tmp_path: Path) -> None:
     assert triage("rules", "check", cwd=tmp_path).returncode == 0
     assert triage("graph", "--format", "svg", cwd=tmp_path).stdout.startswith("<svg")
+
+
+def test_one_step_can_be_run_again_alone_and_the_case_stays_as_it_is(tmp_path: Path) -> None:
+    _, report = run_script("raise KeyError('a')\n", tmp_path)
+    case = next((tmp_path / ".triage").glob("*-1"))
+    log = (case / "case.jsonl").read_bytes()
+    ran = [step for step in report["walk"] if step["status"] == "ran"]
+    assert len(ran) >= 2
+    for step in ran:
+        assert step["command"].endswith(f"--step {step['number']}")
+        done = triage(*step["command"].split()[1:], cwd=tmp_path)
+        assert done.stdout.startswith(f"step {step['number']}: {step['node']} ({step['tool']})")
+    assert "KeyError" in done.stdout and done.returncode == 3
+    assert (case / "case.jsonl").read_bytes() == log
+
+
+def test_a_step_that_was_not_run_cannot_be_run_again(tmp_path: Path) -> None:
+    run_script("print(1)\n", tmp_path)
+    done = triage("resume", "--step", "99", cwd=tmp_path)
+    assert done.returncode == 2 and "has no step 99 that was run; those that were: 1" in done.stderr

@@ -126,6 +126,9 @@ def _parser() -> argparse.ArgumentParser:
     resume = commands.add_parser("resume", help="go on with a case, here or on a machine that has what was missing")
     resume.add_argument("case", nargs="?", help="the case directory (default: the latest)")
     resume.add_argument("--yes", action="store_true", help="do not ask before running a case that came from elsewhere")
+    resume.add_argument(
+        "--step", type=int, metavar="N", help="only run step N of the walk again; the case stays as it is"
+    )
     _walk_options(resume)
     _output_options(resume)
     resume.set_defaults(function=_resume)
@@ -285,11 +288,32 @@ def _resume(args: argparse.Namespace) -> int:
         problem = driver.may_resume(case, trusted=args.yes)
         if problem:
             raise UsageError(problem)
+        if args.step is not None:
+            return _repeat(case, args)
         if not driver.reopen(case, budget=args.budget, experiments=not args.no_experiments):
             print(f"triage: nothing of {case.path} can be done here that was not done before", file=sys.stderr)
         return _walk(case, args)
     except CaseUnusable as error:
         raise UsageError(str(error)) from None
+
+
+def _repeat(case: Case, args: argparse.Namespace) -> int:
+    """Run one step again and show what it gives; the status is that of the report as it stands after this step."""
+    from triage import driver
+    from triage.conclusion import build
+    from triage.progress import Progress
+    from triage.report import json_report, step_page
+
+    with Progress(sys.stderr) as progress:
+        session = driver.repeat(case, args.step, progress.tell)
+    step = next(s for s in session.state.steps if s.number == args.step)
+    result = session.results[-1]
+    report = build(session)
+    if args.json not in (None, "-"):
+        _write(args.json, json_report.render(report))
+    page = step_page.render(step, result.facts, result.artifacts, session.findings())
+    sys.stdout.write(json_report.render(report) if args.json == "-" else page)
+    return HEALTHY if args.exit_zero else EXIT_OF_STATE[report["verdict"]["state"]]
 
 
 def _walk(case: Case, args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from triage.model import Step, StepOutcome, StepStatus, to_json
 from triage.report import markdown
 from triage.report.contract import Report
 from triage.report.json_report import render as as_json
-from triage.session import Session, replay
+from triage.session import CaseUnusable, Session, replay
 from triage.tools import capabilities
 from triage.tools.base import Options, Result, Work
 from triage.tools.registry import RUNNERS, SPECS
@@ -87,7 +87,25 @@ def walk(case: Case, progress: Progress) -> Session:
     with contextlib.ExitStack() as stack:
         template = _lazy_template(session, stack)
         while isinstance(session.effect, walker.Run):
-            _execute(session, session.effect, template, progress)
+            for event in _execute(session, session.effect, template, progress):
+                case.append(event)
+                session.apply(event)
+    return session
+
+
+def repeat(case: Case, number: int, progress: Progress) -> Session:
+    """Run one step of the walk again, from what was known before it, and stop there; the case stays as it is.
+
+    Raises `CaseUnusable` where the walk has no such step, or skipped it.
+    """
+    session = replay(case, before=number)
+    effect = session.effect
+    if not isinstance(effect, walker.Run) or effect.number != number:
+        ran = ", ".join(str(s.number) for s in replay(case).state.steps if s.status is not StepStatus.SKIPPED)
+        raise CaseUnusable(f"{case.path} has no step {number} that was run; those that were: {ran or 'none'}")
+    with contextlib.ExitStack() as stack:
+        for event in _execute(session, effect, _lazy_template(session, stack), progress):
+            session.apply(event)
     return session
 
 
@@ -117,11 +135,13 @@ def _environment_of_run(session: Session) -> dict[str, str]:
     return {str(k): str(v) for k, v in values.items() if v is not None} if isinstance(values, dict) else {}
 
 
-def _execute(session: Session, effect: walker.Run, template: Callable[[], Template], progress: Progress) -> None:
-    case = session.case
+def _execute(
+    session: Session, effect: walker.Run, template: Callable[[], Template], progress: Progress
+) -> Iterator[dict[str, Any]]:
+    """Run one step: an event before its tool runs and those after it, each to be applied before the next is asked for."""
     spec = SPECS[effect.tool]
     progress(f"{spec.title}" + (f" ({effect.about})" if effect.about != "run" else ""))
-    case.append({"type": "begin", "node": effect.node, "about": effect.about, "number": effect.number})
+    yield {"type": "begin", "node": effect.node, "about": effect.about, "number": effect.number}
     began = time.monotonic()
     result = _run_tool(session, effect, template, progress)
     step = Step(
@@ -133,9 +153,7 @@ def _execute(session: Session, effect: walker.Run, template: Callable[[], Templa
         *([{"type": "sources", "files": sources}] if sources else []),
         {"type": "end", "step": to_json(step), "result": to_json(result)},
     ):
-        plain = json.loads(json.dumps(event))  # fold what a replay will read, not what is in memory
-        case.append(plain)
-        session.apply(plain)
+        yield json.loads(json.dumps(event))  # fold what a replay will read, not what is in memory
 
 
 def _run_tool(session: Session, effect: walker.Run, template: Callable[[], Template], progress: Progress) -> Result:

@@ -135,21 +135,26 @@ class Session:
         self.state, self.effect = walker.step(self.context, self.state, event)
 
 
-def replay(case: Case) -> Session:
-    """Fold the log of a case. Raises `CaseUnusable` for one that has no beginning or has lost its blobs."""
+def replay(case: Case, before: int | None = None) -> Session:
+    """Fold the log of a case, up to where step number `before` was to run, else the whole.
+
+    Raises `CaseUnusable` for a case that has no beginning or has lost its blobs.
+    """
     try:
-        return _replay(case)
+        return _replay(case, before)
     except (CaseError, OSError, GraphError) as error:
         raise CaseUnusable(f"{case.path} cannot be used: {error}") from None
 
 
-def _replay(case: Case) -> Session:
+def _replay(case: Case, before: int | None) -> Session:
     events = list(case.events())
     if not events or events[0].get("type") != "open":
         raise CaseUnusable(f"{case.path}: its log does not begin with an `open` event")
     graph = loads(case.get(events[0]["graph"]).decode("utf-8"))
     session = Session(case, walker.Context(graph, SPECS, f"triage resume {case.path}"))
     for event in events:
+        if before is not None and isinstance(session.effect, walker.Run) and session.effect.number == before:
+            break
         try:
             session.apply(event)
         except (KeyError, TypeError, ValueError) as error:

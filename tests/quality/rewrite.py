@@ -145,10 +145,56 @@ def _top_level(tree: ast.Module, statement: ast.Expr) -> bool:
     return statement in tree.body
 
 
+#: sizes that can grow by half and stay multiples of any usual tile; larger ones would only make the run slow
+_SIZES = range(512, 2049, 256)
+#: keyword arguments that are no sizes of a problem
+_NO_SIZE = {"threads", "seed", "rep", "warmup", "timeout", "num_stages", "shared"}
+
+
+def reshaped(text: str) -> Script | None:
+    """Another problem size: every size of tensors grows by half. Tiles, threads and constants inside kernels stay.
+
+    A number that also stands where a tile or a launch is described is left everywhere; None where nothing is left.
+    """
+    tree = ast.parse(text)
+    fixed = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            parts = [k.value for k in node.keywords if k.arg in _NO_SIZE]
+            if ast.unparse(node.func).startswith("T.") and not _is_tensor(node):
+                parts.append(node)
+            fixed |= {n.value for p in parts for n in ast.walk(p) if isinstance(n, ast.Constant)}
+        if isinstance(node, ast.arguments):
+            named = [*node.posonlyargs, *node.args]
+            pairs = [
+                *zip(reversed(named), reversed(node.defaults), strict=False),
+                *zip(node.kwonlyargs, node.kw_defaults, strict=True),
+            ]
+            fixed |= {d.value for a, d in pairs if a.arg in _NO_SIZE and isinstance(d, ast.Constant)}
+        if isinstance(node, (ast.BinOp, ast.Compare, ast.Subscript)):  # arithmetic on a size may depend on its value
+            fixed |= {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
+    sizes = {
+        n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and type(n.value) is int and n.value in _SIZES
+    } - fixed
+    if not sizes:
+        return None
+    words = {str(size): str(size * 3 // 2) for size in sizes}
+    tokens = [
+        (token, words.get(token.string, token.string) if token.type == tokenize.NUMBER else token.string)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+    ]
+    return Script("kernel.py", {"kernel.py": _rebuild(text, tokens)})
+
+
+def _is_tensor(call: ast.Call) -> bool:
+    return ast.unparse(call.func) in ("T.Tensor", "T.Buffer", "T.StridedTensor")
+
+
 REWRITES: dict[str, Callable[[str], Script | None]] = {
     "shifted": shifted,
     "renamed": renamed,
     "in-class": in_class,
     "in-module": in_module,
     "in-macro": in_macro,
+    "reshaped": reshaped,
 }

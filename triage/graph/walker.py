@@ -163,12 +163,6 @@ def view(state: State, about: str) -> dict[str, Any]:
     return seen
 
 
-def category(context: Context, state: State) -> str | None:
-    """The category of the run by the way it took: that of the last visited node that carries one."""
-    carried = [c for s in state.steps if (c := context.graph.nodes[s.node].category)]
-    return carried[-1] if carried else None
-
-
 # --------------------------------------------------------------------------------------------------------
 
 
@@ -204,7 +198,7 @@ def _record(context: Context, state: State, event: Done) -> State:
     spent = event.step.seconds if event.counts else 0.0
     done = replace(
         event.step, node=token.node, tool=context.graph.nodes[token.node].tool, about=token.about, why=token.why,
-        number=len(state.steps) + 1, command=event.step.command or context.command,
+        number=len(state.steps) + 1, command=f"{context.command} --step {len(state.steps) + 1}",
     )  # fmt: skip
     state = replace(
         state,
