@@ -27,6 +27,11 @@ def test_the_only_statement_needed_is_confirmed_when_the_kernel_lowers_without_i
     assert (choice.unit, choice.confidence) == (GEMM, Confidence.CONFIRMED)
 
 
+def test_a_kernel_without_any_statement_left_confirms_nothing() -> None:
+    choice = choose(evidence([GEMM], whole=frozenset({GEMM.id})))
+    assert (choice.unit, choice.confidence) == (GEMM, Confidence.LIKELY)
+
+
 def test_another_error_without_it_confirms_nothing() -> None:
     choice = choose(evidence([GEMM], alone={GEMM.id: Verdict.OTHER}))
     assert (choice.unit, choice.confidence) == (GEMM, Confidence.LIKELY)

@@ -60,7 +60,8 @@ class Evidence:
 
     `kept`: the statements that the fault needs, in program order; `around`: loops and branches that have to be around
     them; `alone`: what the whole program shows without one unit, by its id; `settings`: those whose change was tried
-    and made the fault go in the reduced program; `declarations`: all allocations and parameters.
+    and made the fault go in the reduced program; `declarations`: all allocations and parameters; `whole`: ids of units
+    without which no statement is left, so that a kernel without them proves nothing.
     """
 
     kept: tuple[Unit, ...]
@@ -71,8 +72,8 @@ class Evidence:
     text: str
     pass_name: str = ""
     ops: frozenset[str] = frozenset()
-    named_lines: frozenset[int] = frozenset()
     minimal: bool = True
+    whole: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -267,6 +268,8 @@ def _by_declarations(
 def _single(evidence: Evidence, unit: Unit) -> Choice:
     alone = evidence.alone.get(unit.id, Verdict.UNKNOWN)
     wraps = tuple((u, "has to be around it") for u in evidence.around if u.path != unit.path)
+    if unit.id in evidence.whole:
+        return Choice(unit, Confidence.LIKELY, "the kernel has no other statement", wraps)
     if alone == Verdict.NONE:
         return Choice(
             unit,

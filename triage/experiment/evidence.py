@@ -42,8 +42,15 @@ def gather(search: Search, gone: Sequence[Change]) -> Evidence:
         minimal = False
     return Evidence(
         tuple(kept), tuple(around), tuple(settings), alone, tuple(declared), text, search.key.pass_name,
-        operators(error), frozenset(), minimal,
+        operators(error), minimal, _whole(search),
     )  # fmt: skip
+
+
+def _whole(search: Search) -> frozenset[str]:
+    """The units that hold every statement of the kernel."""
+    statements = search.of_kind("statement", "bind")
+    holders = [*statements, *search.of_kind("loop", "if", "while")]
+    return frozenset(u.id for u in holders if all(s is u or inside(s, u) for s in statements))
 
 
 NODE = re.compile(r"\btl::(?:\w+::)*(\w+?)(?:Op)?Node::")

@@ -76,17 +76,19 @@ def show_checked(done: Checked) -> str:
 def rule_problems(rule: Rule, names: Mapping[str, FactName]) -> list[str]:
     """What is wrong with a rule by itself, fixtures aside."""
     text_problems = list(_pattern_problems(rule.match.text)) if rule.match.text else []
+    if rule.match.line:
+        text_problems += [problem.replace("text", "line", 1) for problem in _pattern_problems(rule.match.line, least=4)]
     if text_problems:
         return text_problems
     return [*_raiser_problems(rule), *_condition_problems(rule, names), *_claim_problems(rule, names)]
 
 
-def _pattern_problems(text: str) -> Iterator[str]:
+def _pattern_problems(text: str, least: int = SPECIFIC) -> Iterator[str]:
     expression, specific = compiled(text), pattern.specificity(text)
     if expression.search(""):
         yield "text matches the empty text"
-    elif specific < SPECIFIC:
-        yield f"text can match with {specific} literal characters; at least {SPECIFIC}, or it matches by chance"
+    elif specific < least:
+        yield f"text can match with {specific} literal characters; at least {least}, or it matches by chance"
     if pattern.nested_repeat(text):
         yield "text repeats a repeat without bound, which can take exponential time"
         return
@@ -100,6 +102,8 @@ def _pattern_problems(text: str) -> Iterator[str]:
 
 def _raiser_problems(rule: Rule) -> Iterator[str]:
     if rule.match.on != "error" or rule.match.raised_in:
+        return
+    if any(c.fact == "error.shadows" for c in rule.match.when):  # read from the frames, as the raising one is
         return
     kinds = [set(c.right) for c in rule.match.when if c.fact == "error.kind" and c.op in ("==", "in")]
     if not any(kind <= FRAMELESS for kind in kinds):

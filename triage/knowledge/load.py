@@ -13,7 +13,7 @@ import regex
 from triage import conditions, model
 from triage.knowledge import rule as schema
 from triage.knowledge.files import CATEGORY_LETTERS, CODE, rule_files, rules_root
-from triage.knowledge.match import compiled
+from triage.knowledge.match import USER, compiled
 from triage.knowledge.pattern import PatternError, tree
 from triage.knowledge.rule import Claim, KnownIssue, Match, Problem, Rule, RuleErrors, RuleFix, RuleSet
 
@@ -32,7 +32,7 @@ TOP = {
     "explains": list,
 }
 SECTIONS: dict[str, dict[str, type]] = {
-    "match": {"on": str, "text": str, "when": list, "unless": list, "raised_in": list, "same_fault": list},
+    "match": {"on": str, "text": str, "line": str, "when": list, "unless": list, "raised_in": list, "same_fault": list},
     "claim": {"says": str, "look_at": str, "place": str, "argument": str},
     "fix": {"steps": list, "strategy": str},
     "why": {"text": str, "references": list},
@@ -142,7 +142,13 @@ class _Reader:
             confidence=top.get("confidence", "confirmed"),
             checked_with=tuple(top.get("checked_with", schema.DEFAULT_CHECKED_WITH)),
             explains=tuple(top.get("explains", ())),
-            match=Match(match["on"], match.get("text"), raised_in=tuple(match.get("raised_in", ())), **conditions_of),
+            match=Match(
+                match["on"],
+                match.get("text"),
+                match.get("line"),
+                raised_in=tuple(match.get("raised_in", ())),
+                **conditions_of,
+            ),
             claim=Claim(claim["says"], claim.get("look_at", ""), place, claim.get("argument")),
             fix=RuleFix(tuple(fix["steps"]), fix.get("strategy")),
             why=why["text"].strip(),
@@ -191,17 +197,20 @@ class _Reader:
             self._wrong("", "code", f"the file should be called {top['code']}-{top['name']}.toml")
         if path.parent.name != top["category"]:
             self._wrong("", "category", f"the file should lie in {top['category']}/")
-        try:
-            compiled(match.get("text", ""))
-            tree(match.get("text", ""))
-        except (regex.error, PatternError) as error:
-            self._wrong("match", "text", f"text is not a regular expression that re and regex both read: {error}")
+        for key in ("text", "line"):
+            try:
+                compiled(match.get(key, ""))
+                tree(match.get(key, ""))
+            except (regex.error, PatternError) as error:
+                self._wrong("match", key, f"{key} is not a regular expression that re and regex both read: {error}")
         if not match.get("text") and not match.get("when"):
             self._wrong("match", "on", "a rule needs text or when")
         if (claim.get("place") in schema.NAMING_PLACES) != ("argument" in claim):
             self._wrong("claim", "place", f"place = {' or '.join(schema.NAMING_PLACES)} and argument belong together")
         if match.get("raised_in") and match["on"] != "error":
             self._wrong("match", "raised_in", "only an error has a raising frame")
+        if match.get("line") and match.get("raised_in") != [USER]:
+            self._wrong("match", "line", 'line goes with raised_in = ["user"]: only there the line is the user\'s')
 
     def _conditions(self, key: str, match: dict[str, Any]) -> tuple[conditions.Condition, ...]:
         parsed = []

@@ -7,6 +7,7 @@ seen agrees, but the raising frame, which the rule names, could not be seen (bar
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -95,6 +96,7 @@ def record_of_error(error: ErrorRecord, stage: str | None = None) -> Record:
         "error.handled": error.handled,
         "error.origin": error.origin,
         "error.message": error.message,
+        "error.shadows": shadowed_module(error),
     }
     about = f"kernel:{error.kernel}" if error.kernel else "run"
     return Record("error", _present(fields), text_of_error(error), error=error, about=about)
@@ -188,6 +190,10 @@ def try_rule(rule: Rule, record: Record, facts: Mapping[str, Any]) -> Trial:
             return Trial(Outcome.MISS, why="the text differs")
         captures = {name: typed(value) for name, value in found.groupdict().items() if value is not None}
         reasons.append("the text fits")
+    if match.line is not None:
+        frame = raising_frame(record.error) if record.error else None
+        if frame is None or not frame.user or search(match.line, frame.text) is None:
+            return Trial(Outcome.MISS, captures, "the line that raised is another one, or was not seen")
     asked = conditions.all_hold(match.when + match.same_fault, {**facts, **record.fields, **captures})
     if not asked.holds:
         return Trial(Outcome.MISS, captures, asked.why)
@@ -267,6 +273,38 @@ def raised_where(rule: Rule, error: ErrorRecord) -> tuple[bool | None, str]:
     if frame.user is None and USER in wanted:
         return None, f"{where}, and nobody told whose file that is"
     return False, where
+
+
+#: modules beside the standard library that a kernel's script loads, and that a file of the same name would replace
+LOADED = frozenset(
+    {"torch", "numpy", "tilelang", "tvm", "triton", "einops", "packaging", "tqdm", "cloudpickle", "psutil"}
+)
+
+
+#: `from` a module whose file is named, and which is not where Python or pip puts modules
+OTHER_FILE = regex.compile(
+    r"cannot import name '\w+' from '(?P<module>\w+)' \((?![^)\n]*(?:(?:site|dist)-packages|/lib/python))[^)\n]*/(?P=module)\.py\)"
+)
+
+
+def shadowed_module(error: ErrorRecord) -> str | None:
+    """The installed module in whose place a file of the user was imported.
+
+    Either a library's frame ran the file on import, or the text calls the file's module half-made, or a library could
+    not import a name from a file that lies in no folder of packages.
+    """
+    known = sys.stdlib_module_names | LOADED
+    frame = raising_frame(error)
+    found = OTHER_FILE.search(error.message)
+    if found and found["module"] in known and frame is not None and frame.user is False:
+        return found["module"]
+    for caller, frame in zip((None, *error.frames), error.frames, strict=False):
+        name = frame.file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+        if not frame.user or frame.function != "<module>" or name not in known:
+            continue
+        if (caller is not None and caller.user is False) or regex.search(rf"'{name}'", error.message):
+            return name
+    return None
 
 
 def _fits(entry: str, frame: Frame) -> bool:

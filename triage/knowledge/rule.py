@@ -6,7 +6,7 @@
     checked_with = ["0.1.15"]                                    # tilelang versions it was checked against
     explains = ["TLG001"]                                        # codes whose findings about the same thing fold into this one
 
-    [match]    on, text, when, unless, raised_in, same_fault             # `on` required; `text` is a regular expression (search)
+    [match]    on, text, line, when, unless, raised_in, same_fault       # `on` required; `text` and `line` are regular expressions
     [claim]    says (required), look_at, place, argument
     [fix]      steps (required), strategy
     [why]      text (required), references
@@ -14,7 +14,8 @@
     [check]    steps
     [[known_issues]]  id (required), fixed_in, note
 
-A key that is not listed here is an error. `raised_in` entries are path suffixes of the raising frame
+A key that is not listed here is an error. `text` is searched in the record's text, `line` in the line of the user's source at
+which Python raised: for texts that say nothing of themselves. `raised_in` entries are path suffixes of the raising frame
 (`tilelang/language/gemm_op.py`), with its function where only that tells two rules apart
 (`tilelang/jit/__init__.py:get_tir`; unseen it is no match), C++ scopes (`tvm::tl::GemmNode`), or the word `user`:
 Python itself raised in the user's own line (never the user's own `raise`). `place` says which place of the user's source the finding points at:
@@ -69,6 +70,7 @@ def default_place(stage: str) -> str:
 class Match:
     on: str
     text: str | None = None
+    line: str | None = None
     when: tuple[Condition, ...] = ()
     #: conditions that rule a match out where one is known to hold; an unknown one rules out nothing
     unless: tuple[Condition, ...] = ()
