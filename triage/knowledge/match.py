@@ -297,7 +297,7 @@ def shadowed_module(error: ErrorRecord) -> str | None:
     frame = raising_frame(error)
     found = OTHER_FILE.search(error.message)
     if found and found["module"] in known and frame is not None and frame.user is False:
-        return found["module"]
+        return str(found["module"])
     for caller, frame in zip((None, *error.frames), error.frames, strict=False):
         name = frame.file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
         if not frame.user or frame.function != "<module>" or name not in known:
