@@ -77,9 +77,8 @@ def test_other_paths_and_line_numbers_change_nothing(rule: Rule, fixture: Fixtur
     moved = re.sub(r"/home/user/venv/lib/python3\.\d+/", "/srv/conda/envs/gpu/lib/python3.12/", fixture.text)
     # the name of a file matters to a rule that is about the name
     about_names = any(condition.fact == "error.shadows" for condition in rule.match.when)
-    moved = re.sub(
-        r"/home/user/kernels/(\w+)\.py", rf"/data/models/attention/{r'\1' if about_names else 'op'}.py", moved
-    )
+    name = r"\1" if about_names else "op"
+    moved = re.sub(r"/home/user/kernels/(\w+)\.py", rf"/data/models/attention/{name}.py", moved)
     moved = re.sub(r'(\.py", line )\d+', r"\g<1>4711", moved)
     moved = re.sub(r"tmp\w{8}/tvm_kernels", "tmpq1w2e3r4/tvm_kernels", moved)
     before = matching([record for record, _ in fixture.records])

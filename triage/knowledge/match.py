@@ -192,7 +192,7 @@ def try_rule(rule: Rule, record: Record, facts: Mapping[str, Any]) -> Trial:
         reasons.append("the text fits")
     if match.line is not None:
         frame = raising_frame(record.error) if record.error else None
-        if frame is None or not frame.user or search(match.line, frame.text) is None:
+        if frame is None or frame.user is False or search(match.line, frame.text) is None:
             return Trial(Outcome.MISS, captures, "the line that raised is another one, or was not seen")
     asked = conditions.all_hold(match.when + match.same_fault, {**facts, **record.fields, **captures})
     if not asked.holds:
