@@ -211,7 +211,7 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
     assert error is not None
     stage = record.fields.get("error.stage") or seen.stage_of(error)
     frame = user_frame(record)
-    raised_here = bool(frame and frame is raising_frame(error))
+    raised_here = bool(error.kind == "exception" and frame and frame is raising_frame(error))
     if raised_here and error.type not in OF_IMPORTS:
         stage = None  # the script's own line raised it: words in its text tell no stage of a compiler
     category = CATEGORY_OF_STAGE.get(stage or "")

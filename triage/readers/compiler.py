@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from triage.model import ErrorRecord, FoundBy, Frame, Location
+from triage.readers.directives import directed_line
 from triage.readers.frames import User
 from triage.readers.lines import Line, quote
 from triage.readers.messages import mentions
@@ -139,7 +140,7 @@ def error_record(
     found: Diagnostic, artifact: str | None, user: User, source: Sequence[str] = (), relation: str | None = None
 ) -> ErrorRecord:
     """`source` holds the lines of the generated source, where they are known: its line N is `source[N - 1]`."""
-    places = _places(found)
+    places = [(file, _directed(file, number, what, source, found, user), what) for file, number, what in _places(found)]
     excerpt = _excerpt(found)
     frames = tuple(
         _frame(file, number, what, excerpt if at == len(places) - 1 else "", user, source)
@@ -152,10 +153,17 @@ def error_record(
         frames=frames,
         phase="device",
         quote=quote(found.head, artifact),
-        named=_named(places, user),
+        named=_named([place for place in places if place[1]], user),
         mentions=mentions(found.text),
         relation=relation,
     )
+
+
+def _directed(file: str, number: int, what: str, source: Sequence[str], found: Diagnostic, user: User) -> int:
+    """The line of the user's statement; 0 where the generated lines of several statements fit. Others stay."""
+    if not _may_be_user(file, user(file)):
+        return number
+    return directed_line(source, file, number, (line.view for line in found.body), what or found.text) or 0
 
 
 def _places(found: Diagnostic) -> list[tuple[str, int, str]]:
@@ -182,12 +190,13 @@ def _excerpt(found: Diagnostic) -> str:
 
 def _frame(file: str, number: int, what: str, excerpt: str, user: User, source: Sequence[str]) -> Frame:
     whose = user(file)
-    text = excerpt
-    if not excerpt and whose is not True and file.endswith(_UNIT_SUFFIXES) and 0 < number <= len(source):
+    text = "" if _may_be_user(file, whose) else excerpt  # the excerpt is generated code, not a line of the user's
+    if not text and whose is not True and file.endswith(_UNIT_SUFFIXES) and 0 < number <= len(source):
         text = source[number - 1].strip()
     return Frame(
-        file=file, line=number, function=what, text=text, lang="cxx", user=whose if _may_be_user(file, whose) else False
-    )
+        file=file, line=number, function=what, text=text, lang="cxx",
+        user=whose if number and _may_be_user(file, whose) else False,
+    )  # fmt: skip
 
 
 def _named(places: list[tuple[str, int, str]], user: User) -> tuple[Location, ...]:
