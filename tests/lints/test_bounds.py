@@ -68,10 +68,19 @@ def test_what_may_not_happen_is_not_held_against_anyone() -> None:
         assert kinds(kernel([S, F], *READY, statement)) == []
 
 
+def test_a_number_stays_outside_whatever_the_condition_says() -> None:
+    beyond = region("s", "read", (128, 128, 1))
+    for statement in (branch("tx == 0", store(beyond)), store(dataclasses.replace(beyond, guarded=True))):
+        assert only(kernel([S, F], *READY, statement), "index-out-of-bounds").certainty == "likely"
+    varying = dataclasses.replace(beyond, index=("tx + 128",))
+    assert kinds(kernel([S, F], *READY, branch("tx < 0", store(varying)))) == []
+
+
 def test_after_an_early_return_nothing_is_certain() -> None:
     leaving = branch("bx > n", call("thread_return()"))
+    assert kinds(kernel([S, F], *READY, leaving, store(region("s", "read", (0, 200, 1))))) == []
     beyond = store(region("s", "read", (200, 200, 1)))
-    assert kinds(kernel([S, F], *READY, leaving, beyond)) == []
+    assert only(kernel([S, F], *READY, leaving, beyond), "index-out-of-bounds").certainty == "likely"
     assert kinds(kernel([S, F], *READY, beyond, leaving)) == ["index-out-of-bounds"]
 
 

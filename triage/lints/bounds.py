@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triage.lints.devices import Device
 from triage.lints.hazard import Hazard, label
@@ -61,14 +61,18 @@ def elements(program: Program, device: Device, source: str | None) -> Iterator[H
     """A load or store of one element outside its buffer."""
     told: set[str] = set()  # of a fragment declared too small one use is enough
     for visit, access, buffer in program.accesses():
-        if visit.statement.kind == "op" or visit.conditional or access.guarded or buffer.name in told:
+        if visit.statement.kind == "op" or buffer.name in told:
             continue
+        may_not_happen = visit.conditional or access.guarded
         for reach in _reaches(access, buffer):
             outside = reach.always_outside()
+            if may_not_happen and (not outside or _varies(access.index[reach.dimension])):
+                continue  # the condition may be what keeps it inside; a number stays outside whatever it says
             if outside or (on_chip(buffer) and access.exact and reach.sometimes_outside()):
                 masked = buffer.scope == "global" and _varies(access.index[reach.dimension])
                 kind = "fragment-shape-too-small" if _agreed(program, buffer, reach) else "index-out-of-bounds"
-                yield _hazard(kind, visit, access, buffer, reach, always=outside, masked=masked)
+                found = _hazard(kind, visit, access, buffer, reach, always=outside, masked=masked)
+                yield replace(found, certainty="likely") if may_not_happen else found
                 told |= {buffer.name} if kind == "fragment-shape-too-small" else set()
                 break
 
