@@ -157,6 +157,15 @@ def test_a_check_of_made_up_values_is_no_fault(kind: str, line: str, launches: i
     assert [f.level for f in stopped_by(kind, line, launches)] == [level]
 
 
+def test_what_a_factory_refuses_of_its_arguments_keeps_the_kernel_from_being_built() -> None:
+    line = "assert block_K % group == 0"
+    error = ErrorRecord(
+        "exception", "AssertionError", "", frames=(Frame(SCRIPT, 9, "make", line, user=True),), phase="build"
+    )
+    (finding,) = find([error], [], [], [], {"run": {"launches.virtual": 1}}, RULES, Observability())
+    assert (finding.level, finding.state, finding.category) == ("fault", State.CLASSIFIED, "generation")
+
+
 UNDEFINED = ErrorRecord(
     "exception",
     "RuntimeError",

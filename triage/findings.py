@@ -122,9 +122,10 @@ def _beside(finding: Finding) -> Finding:
 def _about_made_up_values(error: ErrorRecord, facts: Mapping[str, Any]) -> bool:
     """Whether the script's own check of values ended it after launches whose results the virtual device made up.
 
-    Shapes and types are real there, so a check of those stays a fault.
+    Shapes and types are real there, so a check of those stays a fault, and so does one that a kernel's factory makes
+    of its arguments before it builds.
     """
-    if not facts.get("launches.virtual"):
+    if not facts.get("launches.virtual") or error.phase == "build":
         return False
     if error.type == "SystemExit":
         return True

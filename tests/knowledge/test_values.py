@@ -92,3 +92,9 @@ def test_what_values_may_bring_about_is_not_independent(act: Callable[[], object
 def test_how_many_a_star_passes_nobody_can_read_off_the_call() -> None:
     starred = Frame(USER.file, 9, "main", "y = takes_one(*some)", user=True)
     assert not is_independent(raised(lambda: takes_one(), starred))  # type: ignore[call-arg]
+
+
+def test_a_key_written_out_where_it_is_looked_up_is_no_matter_of_values() -> None:
+    for line, expected in (('n = cfg["inter"]', True), ("n = cfg['inter']", True), ("n = cfg[name]", False)):
+        frame = Frame(USER.file, 9, "main", line, user=True)
+        assert is_independent(raised(lambda: {}["inter"], frame)) is expected

@@ -205,7 +205,7 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
 
     The owner is not guessed, and a line that merely started a compile is a label, not the location. What Python itself
     raises in a line of the script keeps the script from building anything, so it counts as generation, and so do shapes
-    that PyTorch refuses there; but after a launch whose results were made up only what values cannot bring about.
+    that PyTorch refuses there, and what its own checks refuse while a kernel is built; but after a launch whose results were made up only what values cannot bring about.
     """
     error = record.error
     assert error is not None
@@ -218,12 +218,15 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
     at_script = stage is None and frame is not None and not user_raised(error)
     shapes = at_script and is_about_shapes(error)
     own_line = raised_here and error.type in OF_PROGRAMS and not facts.get("launches.virtual")
-    if at_script and (is_independent(error) or own_line):
+    refused = user_raised(error) and error.phase == "build"
+    if (at_script and (is_independent(error) or own_line)) or refused:
         category = Category.GENERATION
     wanted = "frame" if raised_here or stage is None else default_place(stage)
     location = locate(wanted, None, record, seen.read_source)
     if _compares_results(error, facts):
         category, title = Category.CORRECTNESS, "An assertion about the results fails"
+    elif refused:
+        title = "The script's own check refuses to build the kernel"
     elif user_raised(error):
         title = f"The script itself raised {error.type}"
     elif shapes:

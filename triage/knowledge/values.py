@@ -33,6 +33,8 @@ SHAPES = re.compile(
     r"|self and mat2 must have the same dtype|number of dims don't match|too many indices for tensor|1D tensors expected"
     r"|The shape of the mask |only Tensors of floating point dtype|vector \+ matrix|\w+ must be (a )?\d-?D"
 )
+#: a key that is written out where it is looked up names a column or an option, which no tensor's value decides
+LITERAL_KEY = re.compile(r"'[\w. -]+'")
 TORCH = re.compile(r"/torch/.*\.py$")
 
 
@@ -44,6 +46,10 @@ def is_independent(error: ErrorRecord) -> bool:
     match error.type:
         case "AttributeError":
             return ATTRIBUTE.match(error.message) is not None
+        case "KeyError":
+            return bool(
+                frame.user and LITERAL_KEY.fullmatch(error.message) and f"[{error.message}]" in _one_quote(frame)
+            )
         case "TypeError":
             return bool(frame.user and BINDING.match(error.message) and frame.text and not STARRED.search(frame.text))
     return is_about_shapes(error)
@@ -54,6 +60,10 @@ def is_about_shapes(error: ErrorRecord) -> bool:
     frame = raising_frame(error)
     raised = frame is not None and (frame.user is True or _of_torch(frame))
     return raised and error.type in ("RuntimeError", "IndexError", "ValueError") and bool(SHAPES.match(error.message))
+
+
+def _one_quote(frame: Frame) -> str:
+    return frame.text.replace('"', "'")
 
 
 def _of_torch(frame: Frame) -> bool:
