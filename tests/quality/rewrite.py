@@ -58,6 +58,14 @@ def renamed(text: str) -> Script:
     own |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
     own |= {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     fixed = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
+    # a method may stand for one of a base class, as `forward` does
+    fixed |= {
+        f.name
+        for n in ast.walk(tree)
+        if isinstance(n, ast.ClassDef) and n.bases
+        for f in n.body
+        if isinstance(f, ast.FunctionDef)
+    }
     fixed |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
     # before Python 3.12 an f-string is one token, so a name in it cannot be changed
     fixed |= {
@@ -129,6 +137,7 @@ def in_macro(text: str) -> Script | None:
         return None
     known = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
     known |= {n.id for s in tree.body if isinstance(s, ast.Assign) for t in s.targets for n in ast.walk(t) if isinstance(n, ast.Name)}  # fmt: skip
+    known |= {n.arg for n in ast.walk(statement) if isinstance(n, ast.arg)}  # those of a lambda in it
     used = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name)]
     names = [n for n in dict.fromkeys(used) if n not in known and not hasattr(builtins, n)]
     lines = text.splitlines()
@@ -145,14 +154,14 @@ def _top_level(tree: ast.Module, statement: ast.Expr) -> bool:
     return statement in tree.body
 
 
-#: sizes that can grow by half and stay multiples of any usual tile; larger ones would only make the run slow
+#: sizes that are doubled: they stay multiples of any usual tile; larger ones would only make the run slow
 _SIZES = range(512, 2049, 256)
 #: keyword arguments that are no sizes of a problem
 _NO_SIZE = {"threads", "seed", "rep", "warmup", "timeout", "num_stages", "shared"}
 
 
 def reshaped(text: str) -> Script | None:
-    """Another problem size: every size of tensors grows by half. Tiles, threads and constants inside kernels stay.
+    """Another problem size: every size of tensors is doubled. Tiles, threads and constants inside kernels stay.
 
     A number that also stands where a tile or a launch is described is left everywhere; None where nothing is left.
     """
@@ -178,7 +187,7 @@ def reshaped(text: str) -> Script | None:
     } - fixed
     if not sizes:
         return None
-    words = {str(size): str(size * 3 // 2) for size in sizes}
+    words = {str(size): str(size * 2) for size in sizes}
     tokens = [
         (token, words.get(token.string, token.string) if token.type == tokenize.NUMBER else token.string)
         for token in tokenize.generate_tokens(io.StringIO(text).readline)
