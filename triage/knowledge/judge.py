@@ -42,6 +42,7 @@ LADDER = (Confidence.CONFIRMED, Confidence.LIKELY, Confidence.POSSIBLE)
 CATEGORY_OF_STAGE = {
     **dict.fromkeys(STAGES[: STAGES.index("dsl")], Category.ENVIRONMENT),
     **dict.fromkeys(STAGES[STAGES.index("dsl") : STAGES.index("launch") + 1], Category.GENERATION),
+    "autotune": Category.GENERATION,  # the tuner itself refuses; how fast a configuration is raises nothing
 }
 
 
