@@ -11,8 +11,8 @@ from triage.model import Confidence, FoundBy
 
 pytestmark = pytest.mark.tilelang
 
-#: one of each kind: a statement, a setting, a set of statements; the slow test runs them all
-QUICK = ["macro_odd_tile", "warps_do_not_cover", "class_two_reductions", "unknown_dtype"]
+#: one of each kind: a statement, one inside a region, a setting, a set of statements; the slow test runs them all
+QUICK = ["macro_odd_tile", "copy_in_warp_group", "warps_do_not_cover", "class_two_reductions", "unknown_dtype"]
 
 
 def found_in(name: str, template, captured, **options):

@@ -61,6 +61,18 @@ def test_every_unit_can_be_taken_away_from_a_good_kernel(template, captured) -> 
         assert result.status != "infra_error", (unit, result.why)
 
 
+def test_a_region_can_be_opened_whose_other_statements_are_gone(template, captured) -> None:
+    (kernel,) = captured("copy_in_attribute")
+    found = units(template, kernel.program)
+    (region,) = found["attribute-around"]
+    before, first, *_ = found["statement"]
+    assert first["parent"] == region["path"] != before["parent"]
+    changes = [Change(before["id"]), Change(first["id"]), Change(region["id"])]
+    result = template.run(kernel.program, "lower", changes)
+    assert (result.status, result.why) == ("failed", "")
+    assert "smaller than" in result.error.message
+
+
 def test_a_change_of_something_that_is_not_there_is_no_evidence(template, captured) -> None:
     good, _ = captured("second_of_two")
     result = template.run(good.program, "lower", [Change("drop:0.9.9")])

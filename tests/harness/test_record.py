@@ -27,7 +27,8 @@ def recorded(harness, context, script, monkeypatch):
     """The record of the kernel `main` that a script defines; `body` is indented below `with T.Kernel(…) as bx`."""
 
     builder = importlib.import_module("tilelang.language.eager.builder").Builder
-    monkeypatch.setattr(builder, "set_fileline", builder.set_fileline)  # so that both are restored
+    for patched in ("set_fileline", "_current_stmt_frame"):
+        monkeypatch.setattr(builder, patched, getattr(builder, patched))  # so that they are restored
     ir = importlib.import_module("tilelang.ir")
     monkeypatch.setattr(ir, "make_span", ir.make_span)
     harness("spans").name_user_lines(builder, context)
@@ -217,6 +218,21 @@ for i in T.Parallel(64):
     ]
     assert loops[0].annotations["num_stages"] == 2
     assert accesses(record, "A")[0].high == (192,)
+
+
+def test_statements_of_a_warp_group_have_their_own_lines(recorded):
+    record = recorded(
+        """
+s = T.alloc_shared((64,), "float32")
+with T.ws(0):
+    T.copy(A[bx * 64], s)
+    for i in T.Parallel(64):
+        s[i] = s[i] + 1.0
+    T.copy(s, A[bx * 64])
+"""
+    )
+    lines = [(s.kind, s.at.line) for s in flat(record.statements) if s.at and s.at.line > 9]
+    assert lines == [("if", 10), ("attr", 10), ("op", 11), ("for", 12), ("store", 13), ("op", 14)]
 
 
 def test_tile_operators_are_decoded(recorded):

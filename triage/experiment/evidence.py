@@ -72,7 +72,7 @@ def _statements(search: Search, gone: list[Change], text: str) -> tuple[list[Uni
     droppable = [u for u in search.of_kind("statement", "bind", "loop", "if", "while") if u.id not in out]
     kept: list[Unit] = []
     minimal = True
-    level = [u for u in droppable if u.parent is None or not _within(u, droppable)]
+    level = _outermost(droppable)
     assert search.error is not None
     hint = operators(search.error)
     while level:
@@ -83,7 +83,7 @@ def _statements(search: Search, gone: list[Change], text: str) -> tuple[list[Uni
         stay, minimal = minimize(level, holds, _guesses(level, droppable, hint, text))
         removed += [Change(u.id) for u in level if u not in stay]
         kept += stay
-        level = [u for u in droppable if any(u.parent == s.path for s in stay)]
+        level = _outermost([u for u in droppable if any(inside(u, s) for s in stay)])
     kept.sort(key=lambda u: search.units.index(u))
     return kept, removed, minimal
 
@@ -93,8 +93,9 @@ def _still(search: Search, removed: Sequence[Change], level: Sequence[Unit], som
     return search.ask([*removed, *(Change(u.id) for u in level if u not in some)]) == Verdict.SAME
 
 
-def _within(unit: Unit, others: Sequence[Unit]) -> bool:
-    return any(inside(unit, other) for other in others)
+def _outermost(units: Sequence[Unit]) -> list[Unit]:
+    """Those in no other of them. Units that cannot be dropped, as attributes, may lie between a level and the next."""
+    return [unit for unit in units if not any(inside(unit, other) for other in units)]
 
 
 def _guesses(level: list[Unit], everything: list[Unit], ops: frozenset[str], text: str) -> list[list[Unit]]:
@@ -125,9 +126,10 @@ def _wrappers(search: Search, kept: list[Unit], removed: list[Change]) -> tuple[
         holds_some = any(str(path).startswith(f"{unit.path}.") for path in paths)
         if not holds_some or Change(unit.id) in removed:
             continue
-        if search.ask([*removed, Change(unit.id)]) == Verdict.SAME:
+        verdict = search.ask([*removed, Change(unit.id)])
+        if verdict == Verdict.SAME:
             removed = [*removed, Change(unit.id)]
-        else:
+        elif verdict != Verdict.UNKNOWN:
             needed.append(unit)
     return needed, removed
 

@@ -1,8 +1,11 @@
-"""Make the spans of statements out of tilelang's own macros name the user's line that called the macro.
+"""Make the spans of statements name the user's lines where tilelang's own bookkeeping misses them.
 
 `T.reduce_max` and others expand a macro written inside tilelang, whose statements carry the line of tilelang's file.
 Compiler messages and records that cite such a span help nobody. The builder knows the calling lines while the macro
 is expanded; a span is made later, from file and line alone, so the calling line is remembered under these.
+
+A region such as `T.ws` is a frame that enters others in C++, and statements go to the innermost of these. The builder
+looks into the frame of a launch only, so all statements of another such region would get the line of its `with`.
 """
 
 from __future__ import annotations
@@ -14,10 +17,12 @@ from typing import Any
 
 
 def name_user_lines(builder: Any, context: Any) -> None:
-    """Patch `Builder.set_fileline` (which line is being built) and `tilelang.ir.make_span` (which line is written)."""
+    """Patch `Builder.set_fileline` (which line is being built), `Builder._current_stmt_frame` (where its statements
+    go) and `tilelang.ir.make_span` (which line is written)."""
     ir = sys.modules["tilelang.ir"]
     callers = threading.local()
     set_fileline, make_span = builder.set_fileline, ir.make_span
+    statement_frame = builder._current_stmt_frame
 
     @functools.wraps(set_fileline)
     def remember(self: Any, filename: str, lineno: int, name: str) -> None:
@@ -31,5 +36,13 @@ def name_user_lines(builder: Any, context: Any) -> None:
     def user_span(file: str, line: int) -> Any:
         return make_span(*(callers.__dict__.get((file, line)) or (file, line)))
 
+    @functools.wraps(statement_frame)
+    def innermost(self: Any) -> Any:
+        frame = statement_frame(self)
+        while inner := getattr(frame, "frames", None):
+            frame = inner[-1]
+        return frame
+
     builder.set_fileline = remember
+    builder._current_stmt_frame = innermost
     ir.make_span = user_span

@@ -119,12 +119,17 @@ class Editor:
     def _unwrapped(self, statement: Any, inside: list[Any]) -> Any:
         if isinstance(statement, self.tirx.For):
             return self.tirx.stmt_functor.substitute(inside[0], {statement.loop_var: statement.min})
-        return inside[0] if len(inside) == 1 else self.tirx.SeqStmt(inside)
+        return self._sequence(inside, None)
+
+    def _sequence(self, statements: list[Any], span: Any) -> Any:
+        """One statement of all. `SeqStmt` itself drops empty statements when it flattens opened ones, and refuses one left."""
+        flat = [s for one in statements for s in (one.seq if isinstance(one, self.tirx.SeqStmt) else [one])]
+        return flat[0] if len(flat) == 1 else self.tirx.SeqStmt(flat, span)
 
     def _rebuilt(self, s: Any, inside: list[Any], edits: list[tuple[str, list[str], Any]]) -> Any:
         tirx, span = self.tirx, self._span(s)
         if isinstance(s, tirx.SeqStmt):
-            return tirx.SeqStmt(inside, span)
+            return self._sequence(inside, span)
         if isinstance(s, tirx.For):
             kind = tirx.ForKind.SERIAL if any(verb == "serial" for verb, _, _ in edits) else tirx.ForKind(s.kind)
             notes = changed_notes(dict(s.annotations), edits)
