@@ -112,6 +112,55 @@ def test_decorator_launch_and_call() -> None:
     assert find_call(SOURCE, 12) is None and find_launch("x = 1", 1) is None
 
 
+TWO_FACTORIES = textwrap.dedent(
+    """\
+    @jit(out_idx=[1])
+    def first(n):
+        with T.Kernel(n):
+            return f
+
+    @jit(out_idx=[2])
+    def second(n):
+        with T.Kernel(n):
+            pass
+    ü = first(8); pair = ü, compile(second(8)), first(4)
+    """
+)
+
+
+def columns_of(text: str) -> tuple[int, int]:
+    """The columns, in characters, of a text in the last line of `TWO_FACTORIES`."""
+    start = TWO_FACTORIES.splitlines()[-1].index(text) + 1
+    return start, start + len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "returns", "decorator", "launch", "argument"),
+    [
+        ("first(8)", 4, 1, 3, 1),
+        ("second(8)", 7, 6, 8, 6),
+        ("compile(second(8))", 7, 6, 8, None),
+        ("first(4)", 4, 1, 3, 1),
+    ],
+)
+def test_of_two_calls_in_a_line_the_columns_tell_which_failed(text, returns, decorator, launch, argument) -> None:
+    columns = columns_of(text)
+    assert find_return(TWO_FACTORIES, 10, columns).line == returns
+    assert find_decorator(TWO_FACTORIES, 10, columns).line == decorator
+    assert find_launch(TWO_FACTORIES, 10, columns).line == launch
+    found = find_argument(TWO_FACTORIES, 10, "out_idx", columns)
+    assert (found and found.line) == argument
+    rest = TWO_FACTORIES.splitlines()[9].encode()[find_call(TWO_FACTORIES, 10, columns).column - 1 :].decode()
+    assert rest.startswith(text)
+
+
+@pytest.mark.parametrize("columns", [None, (1, 2), (3, 9), (500, 501)])
+def test_of_two_calls_in_a_line_none_is_chosen_without_columns_of_one(columns) -> None:
+    for find in (find_return, find_decorator, find_launch, find_call):
+        assert find(TWO_FACTORIES, 10, columns) is None
+    assert find_argument(TWO_FACTORIES, 10, "out_idx", columns) is None
+
+
 def test_a_return_or_the_function_that_has_none() -> None:
     assert find_return(SOURCE, 14) == Spot(12, 5, "make") and find_return(SOURCE, 12) is None
     missing = SOURCE.replace("    return main\n", "    # nothing\n")

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from triage.knowledge import place, text
 from triage.knowledge.environment import find_settings
 from triage.knowledge.match import Record
-from triage.knowledge.syntax import Imported, find_imported
+from triage.knowledge.syntax import Columns, Imported, find_imported
 from triage.model import FoundBy, Frame, Label, Location
 from triage.ownership import owner_by_path
 
@@ -68,7 +68,8 @@ def locate(wanted: str, argument: str | None, record: Record, read_source: ReadS
     if not credible(frame, record, source):
         only = place.find_only_argument(source, frame.line, frame.function, argument or "")
         return _at_spot(frame.file, only, source) if only and wanted == "argument" else None
-    return _find(wanted, argument or "", frame.file, source, frame.line, read_source, MODULES)
+    columns = (frame.column, frame.end_column) if frame.column and frame.end_column else None
+    return _find(wanted, argument or "", frame.file, source, frame.line, columns, read_source, MODULES)
 
 
 def user_files(record: Record) -> list[str]:
@@ -113,13 +114,20 @@ def _find_setting(variables: Sequence[str], record: Record, read_source: ReadSou
 
 
 def _find(
-    wanted: str, argument: str, file: str, source: str, line: int, read_source: ReadSource, hops: int
+    wanted: str,
+    argument: str,
+    file: str,
+    source: str,
+    line: int,
+    columns: Columns | None,
+    read_source: ReadSource,
+    hops: int,
 ) -> Location | None:
     """The place in this source, else in the module from which the function called at `line` was imported."""
-    spot = _spot(wanted, argument, source, line)
+    spot = _spot(wanted, argument, source, line, columns)
     if spot:
         return _at_spot(file, spot, source)
-    for imported in find_imported(source, line) if hops and wanted in ELSEWHERE else ():
+    for imported in find_imported(source, line, columns) if hops and wanted in ELSEWHERE else ():
         for other in _files_of(imported, file):
             module = read_source(other)
             if module is None:
@@ -127,7 +135,7 @@ def _find(
             # asked as if the module itself called the function on a line after its last
             asking = f"{module.rstrip()}\n{imported.name}()\n"
             last = asking.count("\n")
-            found = _find(wanted, argument, other, asking, last, read_source, hops - 1)
+            found = _find(wanted, argument, other, asking, last, None, read_source, hops - 1)
             if found and (found.file != other or found.line < last):
                 return found
     return None
@@ -172,19 +180,19 @@ def credible(frame: Frame, record: Record, source: str | None) -> bool:
     return frame.function == "<module>" or all(f.line <= frame.line for f in decorated)
 
 
-def _spot(wanted: str, argument: str, source: str, line: int) -> place.Spot | None:
+def _spot(wanted: str, argument: str, source: str, line: int, columns: Columns | None) -> place.Spot | None:
     match wanted:
         case "argument":
-            return place.find_argument(source, line, argument)
+            return place.find_argument(source, line, argument, columns)
         case "assigned":
             return place.find_inner_assignment(source, line, argument)
         case "decorator":
-            return place.find_decorator(source, line)
+            return place.find_decorator(source, line, columns)
         case "launch":
-            return place.find_launch(source, line)
+            return place.find_launch(source, line, columns)
         case "return":
-            return place.find_return(source, line)
-    return place.find_call(source, line)
+            return place.find_return(source, line, columns)
+    return place.find_call(source, line, columns)
 
 
 def _at_frame(frame: Frame, read_source: ReadSource) -> Location:

@@ -1,17 +1,26 @@
-"""Which place of the user's source a finding points at, found in the syntax tree. Pure: source text in, spot out."""
+"""Which place of the user's source a finding points at, found in the syntax tree. Pure: source text in, spot out.
+
+Several calls may stand in one line. `columns`, where the interpreter told them, say which one failed; else calls beside
+each other are not told apart, and what is true of one of them only is not found.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triage.knowledge.syntax import (
+    Columns,
     Function,
     assignments,
     calls_at,
     can_end,
     definitions,
+    expression_at,
     functions_at,
+    is_beside,
+    is_builtin,
     name_of,
     own_statements,
     parse_source,
@@ -30,14 +39,19 @@ class Spot:
     function: str | None = None
 
 
-def find_call(source: str, line: int) -> Spot | None:
-    """The outermost call on `line`."""
+def find_call(source: str, line: int, columns: Columns | None = None) -> Spot | None:
+    """The call that failed on `line`, where it is known, else the outermost one there that has no other beside it."""
     tree = parse_source(source)
-    calls = calls_at(tree, line) if tree else []
-    return _spot(calls[-1], tree, line) if tree and calls else None
+    if tree is None:
+        return None
+    failed = expression_at(tree, source, line, columns)
+    if isinstance(failed, ast.Call):
+        return _spot(failed, tree, line)
+    calls = calls_at(tree, line, failed)
+    return _spot(calls[-1], tree, line) if calls and not _others(calls[-1], calls) else None
 
 
-def find_argument(source: str, line: int, argument: str) -> Spot | None:
+def find_argument(source: str, line: int, argument: str, columns: Columns | None = None) -> Spot | None:
     """The keyword `argument` of the call at `line`, of the calls around it, or of where what is called comes from.
 
     Looked at in this order: the calls that span the line, innermost first; the entry of a dict they are passed as
@@ -47,48 +61,68 @@ def find_argument(source: str, line: int, argument: str) -> Spot | None:
     tree = parse_source(source)
     if tree is None:
         return None
-    calls = calls_at(tree, line)
-    for call in calls:
-        if spot := _in_call(call, argument, tree, line):
-            return spot
-    for call in calls:
-        if spot := _behind(call.func, argument, tree, line, MAX_HOPS):
-            return spot
+    calls = calls_at(tree, line, expression_at(tree, source, line, columns))
+    inside = [(call, spot) for call in calls if (spot := _in_call(call, argument, tree, line))]
+    found = inside or [(call, spot) for call in calls if (spot := _behind(call.func, argument, tree, line, MAX_HOPS))]
+    if found:
+        first, spot = found[0]
+        return None if any(is_beside(first, other) and spot != elsewhere for other, elsewhere in found) else spot
     for function in functions_at(tree, line):
         if spot := _in_decorators(function, argument, tree):
             return spot
     return None
 
 
-def find_decorator(source: str, line: int) -> Spot | None:
+def find_decorator(source: str, line: int, columns: Columns | None = None) -> Spot | None:
     """The first decorator of the function called at `line`, else of the innermost decorated function around it."""
     tree = parse_source(source)
     if tree is None:
         return None
-    called = [f for call in calls_at(tree, line) for f in definitions(tree, call.func)]
+    called = _called(tree, source, line, columns)
     around = [f for f in functions_at(tree, line) if f.decorator_list]
-    decorated = called if len(called) == 1 and called[0].decorator_list else around
+    decorated = [called] if called and called.decorator_list else around
     return _spot(decorated[0].decorator_list[0], tree, line) if decorated else None
 
 
-def find_return(source: str, line: int) -> Spot | None:
+def find_return(source: str, line: int, columns: Columns | None = None) -> Spot | None:
     """What the function called at `line` returns: its last `return`, else its `def` line if it can end without one.
 
     None if no function, or more than one, has a name that is called there.
     """
     tree = parse_source(source)
-    if tree is None:
+    called = _called(tree, source, line, columns) if tree else None
+    if called is None:
         return None
-    calls = calls_at(tree, line)
-    called = [f for call in calls for f in definitions(tree, call.func)]
-    called = called or [f for call in calls for f in _made_by(call, tree, line)]
-    if len(called) != 1:
-        return None
-    returns = [node for node in own_statements(called[0]) if isinstance(node, ast.Return)]
-    if can_end(called[0].body) or not returns:
-        return Spot(called[0].lineno, called[0].col_offset + 1, called[0].name)
+    returns = [node for node in own_statements(called) if isinstance(node, ast.Return)]
+    if can_end(called.body) or not returns:
+        return Spot(called.lineno, called.col_offset + 1, called.name)
     last = max(returns, key=lambda node: node.lineno)
-    return Spot(last.lineno, last.col_offset + 1, called[0].name)
+    return Spot(last.lineno, last.col_offset + 1, called.name)
+
+
+def _called(tree: ast.Module, source: str, line: int, columns: Columns | None) -> Function | None:
+    """The function of this source that the failed call calls, or is given the result of.
+
+    None if no function, or more than one, has a name that is called there, or other calls stand beside that one.
+    """
+    failed = expression_at(tree, source, line, columns)
+    if isinstance(failed, ast.Call):
+        given = [node for node in ast.walk(failed) if isinstance(node, ast.Call) and node is not failed]
+        ways = [[failed], given]
+    else:
+        ways = [calls_at(tree, line, failed)]
+    for calls in ways:
+        found = [(call, function) for call in calls for function in definitions(tree, call.func)]
+        if found:
+            call, function = found[0]
+            return function if len(found) == 1 and not _others(call, calls) else None
+    made = [function for call in ways[0] for function in _made_by(call, tree, line)]
+    return made[0] if len(made) == 1 else None
+
+
+def _others(call: ast.Call, calls: Sequence[ast.Call]) -> bool:
+    """Whether a call stands beside this one that may be what failed just as well."""
+    return any(is_beside(call, other) and not is_builtin(other) for other in calls)
 
 
 def _made_by(call: ast.Call, tree: ast.Module, line: int) -> list[Function]:
@@ -140,23 +174,24 @@ def find_only_argument(source: str, line: int, function: str, argument: str) -> 
     return Spot(keywords[0].lineno, keywords[0].col_offset + 1, chosen[0].name) if len(keywords) == 1 else None
 
 
-def find_launch(source: str, line: int) -> Spot | None:
-    """The `T.Kernel(…)` of the function around `line`, or of the function called there."""
+def find_launch(source: str, line: int, columns: Columns | None = None) -> Spot | None:
+    """The `T.Kernel(…)` of the function around `line`, or of the function called there; of several, that around it."""
     tree = parse_source(source)
     if tree is None:
         return None
-    called = [f for call in calls_at(tree, line) for f in definitions(tree, call.func)]
-    for function in (*functions_at(tree, line), *(called if len(called) == 1 else ())):
+    called = _called(tree, source, line, columns)
+    for function in (*functions_at(tree, line), *([called] if called else ())):
         launches = [
-            item.context_expr
+            (node, item.context_expr)
             for node in ast.walk(function)
             if isinstance(node, ast.With)
             for item in node.items
             if isinstance(item.context_expr, ast.Call) and name_of(item.context_expr.func) == "Kernel"
         ]
-        covering = [call for call in launches if call.lineno <= line]
-        if launches:
-            return _spot((covering or launches)[-1], tree, line)
+        around = [pair for pair in launches if pair[0].lineno <= line <= (pair[0].end_lineno or pair[0].lineno)]
+        chosen = around[-1:] or launches
+        if chosen:
+            return _spot(chosen[0][1], tree, line) if len(chosen) == 1 else None
     return None
 
 

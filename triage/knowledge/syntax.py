@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+#: the columns of an expression in its line, from 1 in characters, the end exclusive
+Columns = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,42 @@ def parse_source(source: str) -> ast.Module | None:
         return None
 
 
-def calls_at(tree: ast.Module, line: int) -> list[ast.Call]:
-    """The calls spanning `line`, innermost first; of two that start there, the shorter one first."""
+def calls_at(tree: ast.Module, line: int, failed: ast.expr | None = None) -> list[ast.Call]:
+    """The calls spanning `line`, innermost first; of two that start there, the shorter one first.
+
+    If it is known which expression `failed`, only that call and those around it.
+    """
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)]
-    return sorted(calls, key=lambda call: ((call.end_lineno or 0) - call.lineno, _width(call)))
+    calls.sort(key=lambda call: ((call.end_lineno or 0) - call.lineno, _width(call)))
+    return [call for call in calls if holds(call, failed)] if failed else calls
+
+
+def expression_at(tree: ast.Module, source: str, line: int, columns: Columns | None) -> ast.expr | None:
+    """The expression that fills exactly these columns. None if there is none: code that was rewritten before it ran
+    may tell columns of the rewritten text."""
+    rows = source.split("\n", line)
+    if columns is None or not 0 < line <= len(rows):
+        return None
+    start, end = (len(rows[line - 1][: column - 1].encode("utf-8", "replace")) for column in columns)
+    place = (line, start, line, end)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr) and place == (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset):
+            return node
+    return None
+
+
+def holds(outer: ast.expr, inner: ast.expr) -> bool:
+    """Whether one expression is another, or around it."""
+    return any(node is inner for node in ast.walk(outer))
+
+
+def is_beside(call: ast.Call, other: ast.Call) -> bool:
+    """Whether two calls are apart: neither is around the other."""
+    return not holds(call, other) and not holds(other, call)
+
+
+def is_builtin(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id)
 
 
 def _width(call: ast.Call) -> int:
@@ -115,11 +151,20 @@ def can_end(body: Sequence[ast.stmt]) -> bool:
     return True
 
 
-def find_imported(source: str, line: int) -> list[Imported]:
-    """The functions called at `line` that the source imports, innermost call first."""
+def find_imported(source: str, line: int, columns: Columns | None = None) -> list[Imported]:
+    """The functions called at `line` that the source imports, innermost call first.
+
+    Of calls beside each other nobody can tell which one failed unless `columns` do: then none.
+    """
     tree = parse_source(source)
-    found = [_origin(tree, call.func) for call in calls_at(tree, line)] if tree else []
-    return [imported for imported in found if imported]
+    if tree is None:
+        return []
+    calls = calls_at(tree, line, expression_at(tree, source, line, columns))
+    found = [(call, imported) for call in calls if (imported := _origin(tree, call.func))]
+    for call, _ in found[:1]:
+        if any(is_beside(call, other) and not is_builtin(other) for other in calls):
+            return []
+    return [imported for _, imported in found]
 
 
 def _origin(tree: ast.Module, called: ast.expr) -> Imported | None:
