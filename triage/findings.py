@@ -176,13 +176,14 @@ def _at_culprit(
     culprit = next((c for c in culprits if c.kernel == error.kernel and c.location), None)
     word = _word(finding, rules)
     if culprit is None or culprit.location is None:
-        return _only_text(finding) if word else finding
+        return _only_text(finding, word, seen) if word else finding
     if word and not names(culprit.location, word, seen.read_source):
         how = "the error is there only while this is; what it names stands elsewhere"
         label = Label(culprit.location.file, culprit.location.line, how)
         at = finding.location
         apart = at is None or (at.file, at.line) != (label.file, label.line)
-        return _only_text(replace(finding, labels=(*finding.labels, label) if apart else finding.labels))
+        labels = (*finding.labels, label) if apart else finding.labels
+        return _only_text(replace(finding, labels=labels), word, seen)
     if finding.location is not None and finding.location.found_by not in (None, FoundBy.SPAN):
         return finding  # a span in an error text often names a declaration nearby; the other ways name the line itself
     confidence = max(finding.confidence, culprit.confidence, key=LADDER.index)
@@ -205,8 +206,12 @@ def _word(finding: Finding, rules: RuleSet) -> str | None:
     return fill(rule.claim.argument or "", finding.captures)
 
 
-def _only_text(finding: Finding) -> Finding:
-    """A place that was found by its text alone is likely at most: that line names it, and need not be what is wrong."""
-    if finding.location is None or finding.location.found_by is not None:
+def _only_text(finding: Finding, word: str, seen: Observability) -> Finding:
+    """A place that was found by its text alone is likely at most: that line names it, and need not be what is wrong.
+
+    So is the line that Python was running, if what the error names was written elsewhere.
+    """
+    at = finding.location
+    if at is None or (at.found_by is not None and names(at, word, seen.read_source)):
         return finding
     return with_confidence(finding, max(finding.confidence, Confidence.LIKELY, key=LADDER.index))

@@ -26,6 +26,8 @@ from triage.model import (
 )
 
 SEEN = Observability("0.1.15")
+#: the rule in a stage that runs none of the user's lines
+AFTER_PYTHON = RULE.replace('stage = "dsl"', 'stage = "layout"')
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +137,48 @@ def test_a_rule_can_point_at_an_argument_of_the_decorator(tmp_path: Path) -> Non
     assert finding.location and (finding.location.line, finding.location.column) == (3, 5)
     assert finding.location.snippet == "out_idx=[3]," and finding.state is State.LOCALIZED
     assert one(error, rules).location is None, "without the source nobody knows"
+
+
+KINDS = """\
+import tilelang
+def make(n, kind="fp"):
+    @T.prim_func
+    def main(A):
+        t = T.tile(A, kind)
+        u = T.tile(A, "f32")
+    return main
+k = make(4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "line", "found_by"),
+    [
+        ({}, 2, None),  # the only line
+        ({"tilelang": "tilelang\nfp"}, 3, None),  # of two, the one in a function that was running
+        ({'"f32"': '"fp"'}, 2, None),  # both are in one: the one that gives it a name
+        ({"A, kind": 'A, "fp"'}, 5, FoundBy.FRAME),  # the line that was running
+        ({'"fp"': '"f" + "p"'}, 5, FoundBy.FRAME),  # none: the line that was running
+        ({'"f32"': '"fp"', 'kind="fp"': 'kind=str("fp")'}, 5, FoundBy.FRAME),  # two, and nothing tells them apart
+    ],
+)
+def test_what_is_named_nowhere_or_often_is_looked_for_where_python_was(tmp_path: Path, changed, line, found_by) -> None:
+    text = RULE.replace("look_at", 'place = "text"\nargument = "{kind}"\nlook_at').replace(
+        RULE[RULE.index("text =") : RULE.index("\n", RULE.index("text ="))], "text = 'no kind (?P<kind>\\w+)'"
+    )
+    source = KINDS
+    for old, new in changed.items():
+        source = source.replace(old, new)
+    moved = source.count("\n") - KINDS.count("\n")
+    frames = [user_frame(8 + moved, "<module>"), user_frame(3 + moved, "make"), user_frame(5 + moved), library_frame()]
+    error = tile_error(*frames, message="no kind fp")
+    seen = Observability("0.1.15", lambda file: source)
+    location = one(error, rules_of(tmp_path, text), seen).location
+    assert location and (location.line, location.found_by) == (line, found_by)
+    late = rules_of(
+        tmp_path / "late", text.replace(RULE[: RULE.index("[match]")], AFTER_PYTHON[: AFTER_PYTHON.index("[match]")])
+    )
+    assert (one(error, late, seen).location is None) is (changed != {}), "a later stage runs none of the user's lines"
 
 
 def test_columns_count_characters_and_lines_are_those_of_python(tmp_path: Path) -> None:
@@ -387,14 +431,14 @@ TEXT = "import tilelang\n# tile of A_s\nHELPER = '''\nfloat A_s = 1;\n'''\nk = m
 def test_a_place_told_by_its_text_is_the_only_line_that_names_it(
     tmp_path: Path, source: str | None, line: int | None
 ) -> None:
-    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "text"\nargument = "{name}"\nlook_at'))
+    rules = rules_of(tmp_path, AFTER_PYTHON.replace("look_at", 'place = "text"\nargument = "{name}"\nlook_at'))
     error = tile_error(user_frame(6, "<module>", "k = make("), library_frame())
     location = one(error, rules, Observability("0.1.15", lambda file: source)).location
     assert (location.line if location else None) == line
 
 
 def test_a_line_that_the_error_names_counts_if_its_statement_names_it_too(tmp_path: Path) -> None:
-    rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "text"\nargument = "{name}"\nlook_at'))
+    rules = rules_of(tmp_path, AFTER_PYTHON.replace("look_at", 'place = "text"\nargument = "{name}"\nlook_at'))
     source = "x = f(\n    A_s)\ny = A_s\n"
     at = Location("/home/user/kernels/k.py", 1, found_by=FoundBy.LINE_DIRECTIVE)
     error = replace(tile_error(user_frame(9), library_frame()), named=(at,))

@@ -15,6 +15,8 @@ from triage.knowledge.place import (
     find_launch,
     find_only_argument,
     find_return,
+    lines_of_function,
+    lines_that_name_constant,
     spans,
 )
 
@@ -237,6 +239,21 @@ def test_an_argument_without_a_line_must_be_the_only_one() -> None:
 def test_a_function_spans_its_decorators_and_its_body() -> None:
     assert [spans(SOURCE, "main", line) for line in (6, 7, 11, 12)] == [False, True, True, False]
     assert spans(SOURCE, "<module>", 1) is None and spans("def (", "f", 1) is None
+
+
+def test_the_lines_of_the_function_that_was_running() -> None:
+    assert lines_of_function(SOURCE, "main", 11) == range(7, 12)
+    for line in (3, 7, 12):  # a factory runs the decorator of the kernel in it
+        assert lines_of_function(SOURCE, "make", line) == range(3, 13)
+    assert lines_of_function(SOURCE, "main", 14) is None and lines_of_function("def f(:", "f", 1) is None
+
+
+def test_a_constant_is_named_by_a_default_or_an_assignment() -> None:
+    source = (
+        "kind = 'fp'\ndef f(a, b='fp', *, c='fp32',\n      d='fp'):\n    g('fp')\n    x: str = 'fp'\n    y = k['fp']\n"
+    )
+    assert lines_that_name_constant(source, "fp") == [1, 2, 3, 5]
+    assert lines_that_name_constant("def f(:", "fp") == []
 
 
 @given(st.text(max_size=300), st.integers(-5, 40), st.text(max_size=8))

@@ -21,6 +21,13 @@ def test_a_name_counts_in_code_and_in_strings_but_not_in_comments_and_not_as_a_p
     assert lines_with(SOURCE, "g") == [5] and lines_with(SOURCE, "") == [] and lines_with(SOURCE, "none") == []
 
 
+def test_docstrings_name_nothing() -> None:
+    source = (
+        '"""Takes fp.\n\nfp"""  # fp\ndef f():\n    # fp\n    "fp"; "fp".join(())\n    return g("""\nfp""")\n"fp"\n'
+    )
+    assert lines_with(source, "fp") == [6, 8]
+
+
 def test_a_text_that_is_no_python_is_searched_as_it_is() -> None:
     assert lines_with("def f(:\n  tanh_fast(", "tanh_fast") == [2]
 

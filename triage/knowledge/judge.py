@@ -129,7 +129,7 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
     confidence = confidence_of(rule, record, trial, seen.tilelang)
     values = {**record.fields, **trial.captures}
     argument = fill(rule.claim.argument, values) if rule.claim.argument else None
-    location = locate(rule.claim.place, argument, record, seen.read_source)
+    location = locate(rule.claim.place, argument, record, seen.read_source, rule.stage)
     sure = confidence in (Confidence.CONFIRMED, Confidence.LIKELY)
     return Finding(
         state=State.LOCALIZED if location and sure else State.CLASSIFIED,

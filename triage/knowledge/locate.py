@@ -10,6 +10,7 @@ from pathlib import PurePath
 from triage.knowledge import place, text
 from triage.knowledge.environment import find_settings
 from triage.knowledge.match import Record
+from triage.knowledge.rule import FRAME_STAGES
 from triage.knowledge.syntax import Columns, Imported, find_imported
 from triage.model import FoundBy, Frame, Label, Location
 from triage.ownership import owner_by_path
@@ -44,15 +45,18 @@ def user_frame(record: Record) -> Frame | None:
     return None
 
 
-def locate(wanted: str, argument: str | None, record: Record, read_source: ReadSource) -> Location | None:
-    """The place a rule asks for, or None if it is not known. `wanted` is one of `rule.PLACES`."""
+def locate(
+    wanted: str, argument: str | None, record: Record, read_source: ReadSource, stage: str | None = None
+) -> Location | None:
+    """The place a rule of `stage` asks for, or None if it is not known. `wanted` is one of `rule.PLACES`."""
     if wanted == "none":
         return None
     if record.error is None:
         return _with_snippet(record.at, read_source) if record.at else None
     named = [at for at in record.error.named if owner_by_path(at.file) is not False]
     if wanted == "text":
-        return find_named(argument or "", named, user_files(record), read_source)
+        found = find_named(argument or "", named, user_files(record), read_source)
+        return found or (_named_while_running(argument or "", record, read_source) if stage in FRAME_STAGES else None)
     if wanted == "environment":
         return _find_setting((argument or "").split(), record, read_source)
     frame = user_frame(record)
@@ -91,6 +95,32 @@ def find_named(word: str, named: Sequence[Location], files: Sequence[str], read_
         return None
     file, source, line = found[0]
     return Location(file, line, snippet=_line(source, line))
+
+
+def _named_while_running(word: str, record: Record, read_source: ReadSource) -> Location | None:
+    """Where an error names a word that stands in no line, or in several, while Python ran the user's own lines.
+
+    The line that it was running, if that names the word; else the only one that names it in the functions that were
+    running; else the only one where it is a constant that was given a name; else the line that it was running.
+    """
+    running = locate("frame", None, record, read_source)
+    if running is not None and names(running, word, read_source):
+        return running
+    sources = {file: source for file in user_files(record) if (source := read_source(file)) is not None}
+    errors = [error for error in (record.error, record.outer) if error]
+    around: set[tuple[str, int]] = set()
+    for frame in (frame for error in errors for frame in error.frames if frame.user and frame.file in sources):
+        lines = place.lines_of_function(sources[frame.file], frame.function, frame.line)
+        around |= {(frame.file, line) for line in lines or ()}
+    inside = [
+        (file, n) for file, source in sources.items() for n in text.lines_with(source, word) if (file, n) in around
+    ]
+    constants = [(file, n) for file, source in sources.items() for n in place.lines_that_name_constant(source, word)]
+    for found in (inside, constants):
+        if len(found) == 1:
+            file, line = found[0]
+            return Location(file, line, snippet=_line(sources[file], line))
+    return running
 
 
 def names(at: Location, word: str, read_source: ReadSource) -> bool:

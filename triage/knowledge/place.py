@@ -204,6 +204,28 @@ def spans(source: str, function: str, line: int) -> bool | None:
     return any(f.name == function for f in functions_at(tree, line)) if named else None
 
 
+def lines_of_function(source: str, function: str, line: int) -> range | None:
+    """The lines of the function of this name around `line`, decorators included; None if there is none."""
+    tree = parse_source(source)
+    found = next((f for f in functions_at(tree, line) if f.name == function), None) if tree else None
+    if found is None:
+        return None
+    first = min([found.lineno, *(d.lineno for d in found.decorator_list)])
+    return range(first, (found.end_lineno or found.lineno) + 1)
+
+
+def lines_that_name_constant(source: str, text: str) -> list[int]:
+    """The lines where the string `text` is the default of a parameter, or all that is assigned to a variable."""
+    tree = parse_source(source)
+    values: list[ast.expr | None] = []
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.arguments):
+            values += [*node.defaults, *node.kw_defaults]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            values.append(node.value)
+    return sorted({v.lineno for v in values if isinstance(v, ast.Constant) and v.value == text})
+
+
 def same_statement(source: str, one: int, other: int) -> bool:
     """Whether two lines belong to one simple statement, or to the head of one that has a body."""
     if one == other:
