@@ -70,6 +70,40 @@ def test_without_a_rule_the_place_is_told_but_the_cause_stays_open() -> None:
     assert (finding.rule, finding.state, finding.location) == (None, State.CLASSIFIED, PLACE)
 
 
+COPIES = """\
+def main():
+    for k in T.serial(4):
+        last = last + k
+    a = T.alloc_shared((8,), "int8")
+    b = T.alloc_fragment((8,), "int8")
+    T.copy(a, b)
+    f(last)
+"""
+
+
+def related(line: int, message: str, before: tuple[Label, ...] = (), stage: str = "layout") -> list[int]:
+    """The lines of the labels of an error whose place an experiment found in `COPIES`."""
+    error = replace(NO_LAYOUT, message=message, stage=stage, frames=NO_LAYOUT.frames[1:])
+    culprit = Culprit("k1", replace(PLACE, line=line), before, Confidence.CONFIRMED)
+    seen = Observability("0.1.15", lambda file: COPIES, lambda error: error.stage)
+    (finding,) = find([error], [], [], [culprit], {}, RULES, seen)
+    assert finding.location and finding.location.line == line
+    assert finding.labels[: len(before)] == before
+    return [label.line for label in finding.labels[len(before) :]]
+
+
+def test_an_error_about_operands_is_shown_with_the_lines_that_made_them() -> None:
+    assert related(6, "the shape of b is odd") == [5, 4]
+    assert related(6, "a barrier is missing") == [] == related(6, "the shape is odd", stage="codegen")
+    assert related(7, "variables (k,) are used, but are not passed in", stage="compile") == [3]
+
+
+def test_labels_of_operands_fill_what_room_there_is() -> None:
+    told = tuple(Label(SCRIPT, line, "is needed, too") for line in (4, 11, 12))
+    assert related(6, "the shape is odd", told) == [5], "line 4 has a label"
+    assert related(6, "the shape is odd", (*told, Label(SCRIPT, 13, "is needed, too"))) == []
+
+
 def test_what_the_script_got_over_is_advice() -> None:
     (finding,) = findings(replace(NO_LAYOUT, handled=True, recovered=True), CULPRIT)
     assert finding.level == "advice"

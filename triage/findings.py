@@ -14,6 +14,7 @@ from typing import Any
 from triage.knowledge.judge import COMPARING_ASSERT, Observability, fill, fold, judge, with_confidence
 from triage.knowledge.locate import names
 from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error, user_raised
+from triage.knowledge.related import find_escapes, find_operands
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.lints.hazard import Hazard
@@ -38,6 +39,14 @@ LADDER = tuple(Confidence)
 OF_SHAPES = re.compile(r"\.(shape|dtype|device|ndim|stride|size|numel|dim)\b|\blen\(")
 #: what Python raises in a line that computes with numbers, when the numbers are not what the author expects
 VALUE_ERRORS = ("ValueError", "ZeroDivisionError", "IndexError", "OverflowError", "FloatingPointError")
+#: stages that compare what the operands of an operator are, and the words of an error that does
+OPERAND_STAGES = ("dsl", "semantic-check", "layout", "tile-op")
+OF_OPERANDS = re.compile(
+    r"shape|type\b|scope|layout|extent|operand|StructuralEqual|\b(?:rank|dim|size)|\b(?:b?float|u?int)\d+",
+    re.IGNORECASE,
+)
+#: with this many labels an excerpt still leaves room for the rest of the report
+MOST_LABELS = 4
 #: cause of the findings about values that were never computed
 MADE_UP = "made-up-values"
 #: An error in one of these ends the script before any hazard of a launch or of the values can show.
@@ -66,6 +75,7 @@ def find(
         if error.suspect:
             of_error = [_suspect(f, error.suspect) for f in of_error]
         placed = [_recovered(_at_culprit(f, error, culprits, rules, seen), error) for f in of_error]
+        placed = [_with_related(f, one.message, seen) for f in placed]
         (of_stubs if error.stubbed else of_errors).extend(placed)
     findings: list[Finding] = []
     for warning in warnings:
@@ -196,6 +206,21 @@ def _at_culprit(
         confidence=confidence,
         state=State.LOCALIZED if sure else finding.state,
     )
+
+
+def _with_related(finding: Finding, told: str, seen: Observability) -> Finding:
+    """The finding with labels at the lines which the accused one works with, as far as there is room for them."""
+    at = finding.location
+    source = seen.read_source(at.file) if at and finding.category is Category.GENERATION else None
+    if at is None or source is None:
+        return finding
+    related = find_escapes(source, at.line, told)
+    if finding.stage in OPERAND_STAGES and OF_OPERANDS.search(told):
+        related += find_operands(source, at.line, told)
+    taken = {(at.file, at.line), *((label.file, label.line) for label in finding.labels)}
+    labels = [Label(at.file, one.line, one.text) for one in related if (at.file, one.line) not in taken]
+    room = max(0, MOST_LABELS - len(finding.labels))
+    return replace(finding, labels=(*finding.labels, *labels[:room]))
 
 
 def _word(finding: Finding, rules: RuleSet) -> str | None:
