@@ -185,8 +185,15 @@ def reshaped(text: str) -> Script | None:
     sizes = {
         n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and type(n.value) is int and n.value in _SIZES
     } - fixed
-    if not sizes:
-        return None
+    indexed = {
+        n.value
+        for s in ast.walk(tree)
+        if isinstance(s, ast.Subscript)
+        for n in ast.walk(s.slice)
+        if isinstance(n, ast.Constant)
+    }
+    if not sizes or any(type(value) is int and abs(value) >= _SIZES.start for value in indexed):
+        return None  # an index that is outside one size may be inside twice of it
     words = {str(size): str(size * 2) for size in sizes}
     tokens = [
         (token, words.get(token.string, token.string) if token.type == tokenize.NUMBER else token.string)
