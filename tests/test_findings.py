@@ -54,6 +54,46 @@ def test_a_culprit_gives_the_place_and_makes_it_localized() -> None:
     assert finding.labels[0].line == 9
 
 
+def test_a_fault_that_only_lowering_again_shows_stands_behind_what_ended_the_run() -> None:
+    latent = replace(NO_LAYOUT, latent=True)
+    ended = ErrorRecord(
+        "exception", "KeyError", "'rows'", frames=(Frame(SCRIPT, 40, "<module>", "c['rows']", user=True),)
+    )
+    both = find([ended, latent], [], [], [], {}, RULES, Observability())
+    assert {f.rule: f.level for f in both} == {None: "fault", "TLG001": "advice"}
+    (alone,) = find([latent], [], [], [], {}, RULES, Observability())
+    assert alone.level == "fault"
+
+
+def test_of_builds_that_all_failed_the_cause_that_most_share_is_the_fault() -> None:
+    def tried(number: int, error: ErrorRecord) -> ErrorRecord:
+        return replace(error, kernel=f"k{number}", handled=True)
+
+    index = ErrorRecord(
+        "exception", "ValueError", "out_idx index 17 is out of range for a function with 3 parameters",
+        frames=(Frame("/x/site-packages/tilelang/jit/abi.py", 26, "legalize", user=False),),
+    )  # fmt: skip
+    names = {f"kernel:k{number}": {"kernel.name": "main"} for number in (1, 2, 3)}
+    errors = [tried(1, NO_LAYOUT), tried(2, index), tried(3, index)]
+    found = find(errors, [], [], [], names, RULES, Observability())
+    assert {f.rule: f.level for f in found} == {"TLG018": "fault", "TLG001": "advice"}
+    apart = {about: {"kernel.name": about} for about in names}  # of different kernels each has its own fault
+    assert {f.level for f in find(errors, [], [], [], apart, RULES, Observability())} == {"fault"}
+
+
+def test_a_hazard_on_the_line_of_an_error_that_no_rule_knows_is_its_cause() -> None:
+    error = ErrorRecord(
+        "exception", "AssertionError", "Not a canonical layout: stride<1,0>=16 != W=1", stage="tile-op", phase="lower",
+        frames=(Frame("/x/site-packages/tilelang/cuda/macro.py", 5, "f", user=False),), kernel="k1",
+    )  # fmt: skip
+    hazard = Hazard("threads-over-limit", "kernel:k1", Place(SCRIPT, PLACE.line), fields={"threads": 2048})
+    levels = lambda *culprits: {  # noqa: E731
+        f.rule: f.level for f in find([error], [], [hazard], list(culprits), {}, RULES, Observability())
+    }
+    assert levels(CULPRIT) == {"TLG080": "fault", None: "advice"}
+    assert levels() == {None: "fault", "TLG080": "advice"}
+
+
 def test_a_culprit_of_another_kernel_says_nothing() -> None:
     (finding,) = findings(NO_LAYOUT, replace(CULPRIT, kernel="k2"))
     assert finding.location is None

@@ -7,6 +7,7 @@ the culprit that experiments found replaces the place of an error that only name
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,17 +67,16 @@ def find(
     """All findings. `facts` maps what facts are about (`run`, `kernel:k1`) to their values; `ignore` names rules."""
     of_errors: list[Finding] = []
     of_stubs: list[Finding] = []
-    for error in errors:
-        one = decisive(error)
-        chain = records_of_error(error, seen.stage_of(one), decides=one)
-        of_error = judge(chain, _facts(facts, chain[0].about), rules, seen)
-        if _about_made_up_values(one, facts.get("run", {})):
-            of_error = [_not_evidence(f) for f in of_error]
-        if error.suspect:
-            of_error = [_suspect(f, error.suspect) for f in of_error]
-        placed = [_recovered(_at_culprit(f, error, culprits, rules, seen), error) for f in of_error]
-        placed = [_with_related(f, one.message, seen) for f in placed]
-        (of_stubs if error.stubbed else of_errors).extend(placed)
+    latent: list[Finding] = []
+    for error, found in _shared_causes_first(
+        [(error, _of_error(error, culprits, facts, rules, seen)) for error in errors], facts
+    ):
+        (of_stubs if error.stubbed else latent if error.latent else of_errors).extend(found)
+    if any(f.level == "fault" for f in of_errors):
+        latent = [replace(f, level="advice") for f in latent]  # the run ended at something else
+    of_errors += latent
+    if any(f.level == "fault" and f.about != "run" for f in of_errors):  # that all builds failed says nothing of itself
+        of_errors = [replace(f, level="advice") if f.stage == "autotune" else f for f in of_errors]
     findings: list[Finding] = []
     for warning in warnings:
         record = record_of_warning(warning)
@@ -86,13 +86,57 @@ def find(
         findings += judge([record], _facts(facts, hazard.about), rules, seen)
     if any(f.level == "fault" and f.stage in BEFORE_LAUNCH for f in of_errors):
         raised = {f.rule for f in of_errors}
-        findings = [f if raised.intersection(f.explains) else _beside(f) for f in findings]
+        unexplained = {_line(f) for f in of_errors if f.location and f.rule is None and f.level == "fault"}
+        findings = [f if raised.intersection(f.explains) or _line(f) in unexplained else _beside(f) for f in findings]
+        told = {_line(f) for f in findings if f.location and f.level == "fault" and f.rule}
+        of_errors = [replace(f, level="advice") if f.rule is None and _line(f) in told else f for f in of_errors]
     findings = [*of_errors, *findings]
     if any(f.level == "fault" for f in findings):
         of_stubs = [replace(f, level="advice") for f in of_stubs]  # the script's own fault is what its author asked for
     findings += of_stubs
     left_out = set(ignore)
     return [_with_open_issues(f, seen.tilelang) for f in fold(findings) if f.rule not in left_out]
+
+
+def _of_error(
+    error: ErrorRecord,
+    culprits: Sequence[Culprit],
+    facts: Mapping[str, Mapping[str, Any]],
+    rules: RuleSet,
+    seen: Observability,
+) -> list[Finding]:
+    """What one error comes to, at its place."""
+    one = decisive(error)
+    chain = records_of_error(error, seen.stage_of(one), decides=one)
+    found = judge(chain, _facts(facts, chain[0].about), rules, seen)
+    if _about_made_up_values(one, facts.get("run", {})):
+        found = [_not_evidence(f) for f in found]
+    if error.suspect:
+        found = [_suspect(f, error.suspect) for f in found]
+    placed = [_recovered(_at_culprit(f, error, culprits, rules, seen), error) for f in found]
+    return [_with_related(f, one.message, seen) for f in placed]
+
+
+def _shared_causes_first(
+    found: Sequence[tuple[ErrorRecord, list[Finding]]], facts: Mapping[str, Mapping[str, Any]]
+) -> list[tuple[ErrorRecord, list[Finding]]]:
+    """Of several builds of one kernel that all failed, as an autotuner makes them, the cause that most of them share is
+    the kernel's; what stops fewer of them is one configuration's, and becomes advice."""
+
+    def build(error: ErrorRecord, of_error: list[Finding]) -> tuple[str, str] | None:
+        name = facts.get(f"kernel:{error.kernel}", {}).get("kernel.name")
+        if name is None or not error.handled or error.latent or not of_error or of_error[0].level != "fault":
+            return None
+        return name, of_error[0].signature
+
+    counts = Counter(build(*one) for one in found)
+    most = {name: max(n for b, n in counts.items() if b and b[0] == name) for b in counts if b for name in [b[0]]}
+    out = []
+    for error, of_error in found:
+        mine = build(error, of_error)
+        rare = mine is not None and counts[mine] < most[mine[0]]
+        out.append((error, [replace(f, level="advice") for f in of_error] if rare else of_error))
+    return out
 
 
 def _with_open_issues(finding: Finding, tilelang: str | None) -> Finding:
@@ -122,6 +166,11 @@ def records_of_text(text: str, artifact: str, stages: Stages) -> list[Record]:
 
 def _facts(facts: Mapping[str, Mapping[str, Any]], about: str) -> dict[str, Any]:
     return {**facts.get("run", {}), **facts.get(about, {})}
+
+
+def _line(finding: Finding) -> tuple[str, int] | None:
+    """The line a finding points at: a hazard on the line of an error that no rule knows is what that error is about."""
+    return (finding.location.file, finding.location.line) if finding.location else None
 
 
 def _beside(finding: Finding) -> Finding:

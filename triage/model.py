@@ -197,6 +197,8 @@ class ErrorRecord:
     suspect: str | None = None
     #: an import that would have failed was answered by a stand-in, and the script went on
     stubbed: bool = False
+    #: the run did not come so far: seen only when the kernel was lowered again
+    latent: bool = False
     #: lines of the user's file that the error text itself names: `--> file:line:col`, nvcc `file(line)`
     named: tuple[Location, ...] = ()
     #: names of buffers and variables that the text mentions

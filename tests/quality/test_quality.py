@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from corpus import Answer, Case, ask_all, load, share
+from mutate import KINDS, mutate
 from rewrite import REWRITES
 
 pytestmark = [
@@ -18,7 +19,9 @@ pytestmark = [
 
 CASES = load()
 #: one labelled case in so many runs by default, one rewritten case in so many; the slow run takes all
-SAMPLE, SAMPLE_REWRITTEN = 3, 40
+SAMPLE, SAMPLE_REWRITTEN, SAMPLE_MUTATED = 3, 40, 10
+#: where the mistakes are made; another seed makes them in other places
+SEED = 2
 
 
 def sampled(cases: list[Case], one_in: int) -> list[Case]:
@@ -90,3 +93,26 @@ def test_rewritten_cases_keep_rule_and_line(
     lost = [a for a in kept if not a.right_line]
     assert len(lost) <= 0.10 * len(kept), report(lost)
     assert [a.row() for a in again if a.case.category is None and a.accused] == []
+
+
+@pytest.fixture(scope="module", params=["sample", pytest.param("all", marks=pytest.mark.slow)])
+def mutated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
+    """Healthy scripts with one mistake each."""
+    cases = [
+        Case(f"{case.name}~{kind}", script)
+        for case in CASES
+        if case.category is None and case.name.startswith("ok-")
+        for kind in KINDS
+        if (script := mutate(case.script.files["kernel.py"], kind, SEED)) is not None
+    ]
+    assert len(cases) >= 100
+    chosen = cases if request.param == "all" else sampled(cases, SAMPLE_MUTATED)
+    return ask_all(chosen, tmp_path_factory.mktemp("mutated"))
+
+
+def test_a_mistake_made_in_a_healthy_script_is_found(mutated: list[Answer]) -> None:
+    wrong = [a for a in mutated if not a.right_line]
+    assert share(mutated, "right_category") >= 0.95, report(mutated)
+    assert share(mutated, "right_line") >= 0.90, report(wrong)
+    said = [a for a in mutated if a.state == "localized"]
+    assert share(said, "right_localized") >= 0.95, report(wrong)

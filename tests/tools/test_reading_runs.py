@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from triage.model import ErrorRecord, Frame, Place
 from triage.tools.base import Kernel
 from triage.tools.observe import environment_changes, kernels_of
-from triage.tools.read_error import mark_recovered, unfinished
+from triage.tools.read_error import mark_recovered, unfinished, without_echoes
 
 BLOB = "ab" * 32
 BEGIN = {"type": "kernel", "id": "k1", "name": "main", "primfunc": {"blob": BLOB}, "target": {"kind": "cuda"}}
@@ -59,6 +59,23 @@ def test_a_caught_error_is_recovered_by_a_later_success_of_the_same_kernel() -> 
     assert not mark_recovered([CAUGHT], [BUILT, FAILED])[0].recovered
     assert not mark_recovered([CAUGHT], [FAILED, replace(BUILT, name="other")])[0].recovered
     assert not mark_recovered([replace(CAUGHT, handled=False)], [FAILED, BUILT])[0].recovered
+
+
+def test_an_error_that_crossed_the_compiler_and_came_out_as_another_object_is_one_error() -> None:
+    inside = replace(CAUGHT, kernel=None, phase="build")
+    ended = ErrorRecord("exception", "E", "m", kernel="k1", phase="lower")
+    assert without_echoes([inside, ended]) == [ended]
+    final = ErrorRecord("exception", "E", "m")
+    (one,) = without_echoes([replace(CAUGHT, phase="lower"), final])
+    assert (one.kernel, one.phase, one.handled) == ("k1", "lower", False)
+
+
+def test_equal_words_of_two_builds_or_two_attempts_stay_two_errors() -> None:
+    other = replace(CAUGHT, kernel="k2")
+    assert without_echoes([CAUGHT, other]) == [CAUGHT, other]
+    attempts = [replace(CAUGHT, kernel=None)] * 2
+    assert without_echoes(attempts) == attempts
+    assert len(without_echoes([CAUGHT, replace(CAUGHT, message="another")])) == 2
 
 
 def test_a_caught_error_of_the_dsl_is_recovered_by_the_kernel_of_its_function() -> None:

@@ -80,9 +80,10 @@ def _by_line_directives(work: Work, kernel: Kernel) -> Result | None:
 
 
 def _fault(work: Work, kernel: Kernel) -> ErrorRecord | None:
-    """The error that this kernel's compile was seen to raise, without its pass: the tables name passes otherwise than
+    """The error that this kernel's compile was seen to raise, in the run if there, without its pass: the tables name passes otherwise than
     the compiler does, and the raising frame says more."""
-    seen = next((e for e in reversed(work.errors) if e.kernel == kernel.id), None)
+    mine = [e for e in work.errors if e.kernel == kernel.id]
+    seen = next((e for e in reversed(mine) if not e.latent), mine[-1] if mine else None)
     return replace(seen, pass_name=None) if seen else None
 
 

@@ -45,12 +45,12 @@ def run(work: Work) -> Result:
             kernels.append(replace(kernel, phases={**kernel.phases, "lower": ok}))
             facts.append(Fact("kernel.failed", ok is False, f"kernel:{kernel.id}", source="lower-kernels"))
             if outcome.error is not None:
-                errors.append(replace(outcome.error, kernel=kernel.id))
+                errors.append(replace(outcome.error, kernel=kernel.id, latent=True))
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the lowering process does not work: {error}")
     failing += sum(k.failed for k in kernels)
     facts.append(Fact("kernels.failing", failing, source="lower-kernels"))
-    if errors:
+    if errors and "error.text" not in work.facts:
         facts += error_facts(errors[-1], work.stages, SPEC.name)
     return Result(
         outcome=StepOutcome.FINDING if failing else StepOutcome.CLEAN,

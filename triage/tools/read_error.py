@@ -16,7 +16,7 @@ from typing import Any
 
 from triage.graph.spec import ToolSpec
 from triage.model import ErrorRecord, Fact, Frame, Location, StepOutcome, WarningRecord
-from triage.readers import Reading, from_event, read_output, read_stacks, split_lines
+from triage.readers import Reading, decisive, from_event, read_output, read_stacks, split_lines
 from triage.tools import observe
 from triage.tools.base import Kernel, Result, Work
 from triage.tools.error_facts import ADDS, error_facts
@@ -43,7 +43,7 @@ def run(work: Work) -> Result:
         )
         for event in observe.error_events(work, events)
     ]
-    errors = mark_recovered(errors, list(work.kernels.values()))
+    errors = mark_recovered(without_echoes(errors), list(work.kernels.values()))
     ended = observe.read_exit(directory)
     if all(error.recovered or error.stubbed for error in errors):
         errors += how_it_died(ended, events, directory, readings, work)
@@ -73,6 +73,38 @@ def _users(events: Sequence[Mapping[str, Any]]) -> Callable[[str], bool | None]:
     places = [e[key] for e in events for key in ("defined_at", "called_at", "at") if isinstance(e.get(key), dict)]
     known = frozenset(str(p.get("file")) for p in places)
     return lambda file: True if os.path.abspath(file) in known else None
+
+
+def without_echoes(errors: Sequence[ErrorRecord]) -> list[ErrorRecord]:
+    """One record, the last, of an error that was seen on its way: a Python exception that crosses C++ comes out as
+    another object, so the one inside and the one that ended a build or the script are the same only by what they say."""
+    out: list[ErrorRecord] = []
+    for error in errors:
+        said = _said(error)
+        first = next((e for e in out if e.handled and _one_build(e, error) and _said(e) == said), None)
+        if first is None or (first.kernel is None and error.kernel is None and error.handled):
+            out.append(error)
+            continue
+        out.remove(first)
+        out.append(
+            replace(
+                error,
+                kernel=error.kernel or first.kernel,
+                phase=error.phase or first.phase,
+                stage=error.stage or first.stage,
+                pass_name=error.pass_name or first.pass_name,
+            )
+        )
+    return out
+
+
+def _one_build(first: ErrorRecord, later: ErrorRecord) -> bool:
+    return None in (first.kernel, later.kernel) or first.kernel == later.kernel
+
+
+def _said(error: ErrorRecord) -> tuple[str, str]:
+    one = decisive(error)
+    return one.type, one.message
 
 
 def mark_recovered(errors: Sequence[ErrorRecord], kernels: Sequence[Kernel]) -> list[ErrorRecord]:
