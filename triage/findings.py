@@ -27,6 +27,7 @@ from triage.model import (
     Finding,
     FoundBy,
     Label,
+    Location,
     State,
     WarningRecord,
     to_json,
@@ -108,7 +109,10 @@ def _of_error(
     """What one error comes to, at its place."""
     one = decisive(error)
     chain = records_of_error(error, seen.stage_of(one), decides=one)
-    found = judge(chain, _facts(facts, chain[0].about), rules, seen)
+    known = _facts(facts, chain[0].about)
+    if known.get("kernel.file"):
+        chain = [replace(r, at=Location(known["kernel.file"], known["kernel.line"])) for r in chain]
+    found = judge(chain, known, rules, seen)
     if _about_made_up_values(one, facts.get("run", {})):
         found = [_not_evidence(f) for f in found]
     if error.suspect:

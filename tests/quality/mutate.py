@@ -92,7 +92,7 @@ def index_too_many(tree: ast.Module) -> Iterator[Edit]:
 
 
 def wrong_dtype(tree: ast.Module) -> Iterator[Edit]:
-    for call in _calls(tree, "alloc_shared", "alloc_fragment", "alloc_local", "Cast", "cast"):
+    for call in _calls(tree, "alloc_fragment", "alloc_local", "Cast", "cast"):
         for node in call.args:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node, '"float17"'

@@ -63,7 +63,7 @@ def locate(
     if wanted == "named" or (wanted == "frame" and frame is None):
         return _with_snippet(named[0], read_source) if named else None
     if frame is None:
-        return None
+        return _of_definition(wanted, argument, record, read_source)
     source = read_source(frame.file)
     if wanted == "frame":
         return _at_frame(frame, read_source) if credible(frame, record, source) else None
@@ -74,6 +74,15 @@ def locate(
         return _at_spot(frame.file, only, source) if only and wanted == "argument" else None
     columns = (frame.column, frame.end_column) if frame.column and frame.end_column else None
     return _find(wanted, argument or "", frame.file, source, frame.line, columns, read_source, MODULES)
+
+
+def _of_definition(wanted: str, argument: str | None, record: Record, read_source: ReadSource) -> Location | None:
+    """What decorates the kernel's own factory, for an error that a thread of a library raised: no call of the user's is
+    on its stack, but it says which kernel it is about."""
+    source = read_source(record.at.file) if record.at and wanted in ("argument", "decorator") else None
+    if source is None or record.at is None:
+        return None
+    return _find(wanted, argument or "", record.at.file, source, record.at.line, None, read_source, 0)
 
 
 def user_files(record: Record) -> list[str]:

@@ -66,7 +66,7 @@ class Record:
     about: str = "run"
     #: the outermost error of the chain of causes this error is in
     outer: ErrorRecord | None = None
-    #: where the record itself says it is: a warning's line, a lint's statement
+    #: where the record itself says it is: a warning's line, a lint's statement; of an error, where its kernel is defined
     at: Location | None = None
     labels: tuple[Label, ...] = ()
     #: False where whoever made the record says that something it could not see may speak against it

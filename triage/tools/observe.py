@@ -38,7 +38,7 @@ SPEC = ToolSpec(
     adds=(
         "run.status", "run.code", "run.signal", "run.seconds", "run.dir", "run.mode", "run.how",
         *ADDS, "kernels.count", "kernels.failing",
-        "kernel.failed", "kernel.name", "launches.count", "launches.virtual",
+        "kernel.failed", "kernel.name", "kernel.file", "kernel.line", "launches.count", "launches.virtual",
         "comparison.verdict", "comparison.function", "tilelang.version",
         "run.killed_by", "run.env", "errors.handled", "warnings.count",
     ),
@@ -237,6 +237,9 @@ def _kernel_facts(kernels: Mapping[str, Kernel]) -> list[Fact]:
         about = f"kernel:{kernel.id}"
         facts.append(Fact("kernel.name", kernel.name, about, source="events"))
         facts.append(Fact("kernel.failed", kernel.failed, about, source="events"))
+        if kernel.defined_at is not None:
+            facts.append(Fact("kernel.file", kernel.defined_at.file, about, source="events"))
+            facts.append(Fact("kernel.line", kernel.defined_at.line, about, source="events"))
     return facts
 
 
