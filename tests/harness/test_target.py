@@ -56,6 +56,19 @@ def test_which_targets_leave_the_architecture_open(harness, wanted, open_):
     assert harness("target").is_open(wanted) is open_
 
 
+def test_what_else_an_open_target_asks_for_stays(harness):
+    class Context:
+        target = {"kind": "cuda", "arch": "sm_90a"}  # noqa: RUF012
+
+    completed = harness("target").completed
+    assert completed({"kind": "cuda", "archs": "sm_80"}, Context) == {
+        "kind": "cuda",
+        "archs": "sm_80",
+        "arch": "sm_90a",
+    }
+    assert completed("auto", Context) == completed(None, Context) == Context.target
+
+
 def test_plain_targets(harness):
     plain = harness("target").plain
     assert plain("cuda") == "cuda"

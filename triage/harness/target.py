@@ -49,7 +49,7 @@ def pin(context: Any) -> None:
         _from_environment(context)
     context.requested_default = os.environ.get(VARIABLE)
     if is_open(context.requested_default):
-        os.environ[VARIABLE] = json.dumps(context.target)
+        os.environ[VARIABLE] = json.dumps(completed(context.requested_default, context))
     context.emit("device", mode="virtual", arch=context.arch, why=context.why)
 
 
@@ -152,9 +152,14 @@ def resolve(wanted: Any, context: Any) -> Any:
         current = tvm.target.Target.current(allow_none=True) if tvm is not None else None
         if current is not None and wanted in (None, "auto"):
             return wanted  # inside `with Target(...)`, which tilelang takes before it asks the GPU
-        return context.target
+        return completed(wanted, context)
     forced = context.spec.get("arch_source") in ARGUMENT
     return {**plain(wanted), **context.target} if forced and is_cuda(wanted) else wanted
+
+
+def completed(wanted: Any, context: Any) -> dict[str, Any]:
+    """An open target with the pinned architecture; what else it asks for stays, right or wrong."""
+    return {**(as_config(wanted) or {}), **context.target}
 
 
 def is_cuda(wanted: Any) -> bool:

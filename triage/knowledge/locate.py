@@ -10,7 +10,6 @@ from pathlib import PurePath
 from triage.knowledge import place, text
 from triage.knowledge.environment import find_settings
 from triage.knowledge.match import Record
-from triage.knowledge.rule import FRAME_STAGES
 from triage.knowledge.syntax import Columns, Imported, find_imported
 from triage.model import FoundBy, Frame, Label, Location
 from triage.ownership import owner_by_path
@@ -56,7 +55,7 @@ def locate(
     named = [at for at in record.error.named if owner_by_path(at.file) is not False]
     if wanted == "text":
         found = find_named(argument or "", named, user_files(record), read_source)
-        return found or (_named_while_running(argument or "", record, read_source) if stage in FRAME_STAGES else None)
+        return found or (_named_while_running(argument or "", record, read_source) if stage == "dsl" else None)
     if wanted == "environment":
         return _find_setting((argument or "").split(), record, read_source)
     frame = user_frame(record)

@@ -42,7 +42,9 @@ USER = "user"
 INTEGER = regex.compile(r"[+-]?[0-9]{1,18}")
 FLOAT = regex.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]{1,3})?")
 #: C++ functions that throw what somebody else found.
-CARRIER = regex.compile(r"tvm::runtime::detail::LogFatal|tvm::ffi::details::ErrorBuilder|TVMFFI")
+CARRIER = regex.compile(
+    r"tvm::runtime::detail::LogFatal|tvm::ffi::SeqBaseObj::operator\[\]|tvm::ffi::details::ErrorBuilder|TVMFFI"
+)
 #: Files of frames that tell nothing; `<string>` and `<stdin>` are not among them: that is code somebody handed to Python.
 NOWHERE = ("", "<unknown>")
 

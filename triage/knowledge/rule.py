@@ -29,7 +29,7 @@ Python itself raised in the user's own line (never the user's own `raise`). `pla
     call       the call at the deepest user frame
     text       the line of the user's source, string literals included, that names `argument` (an identifier or a file
                that the error names; comments and docstrings name nothing): one that the error text names, else the only
-               one. In `FRAME_STAGES`, of several: the deepest user frame if it names it, else the only one in the
+               one. In the stage `dsl`, of several: the deepest user frame if it names it, else the only one in the
                functions of the user's frames, else the only one where it is the default of a parameter or a constant
                assigned to a variable; and of none or still several, the deepest user frame. In the other stages that
                is no place. A place that experiments found counts only if its statement names it, too
