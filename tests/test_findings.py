@@ -135,6 +135,7 @@ def related(line: int, message: str, before: tuple[Label, ...] = (), stage: str 
 def test_an_error_about_operands_is_shown_with_the_lines_that_made_them() -> None:
     assert related(6, "the shape of b is odd") == [5, 4]
     assert related(6, "a barrier is missing") == [] == related(6, "the shape is odd", stage="codegen")
+    assert related(6, "a barrier is missing\n  --> /home/user/kernels/k.py:4:1\n  a = f(shape)") == []
     assert related(7, "variables (k,) are used, but are not passed in", stage="compile") == [3]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from triage.experiment import oracle
 from triage.knowledge.judge import COMPARING_ASSERT, Observability, fill, fold, judge, with_confidence
 from triage.knowledge.locate import names
 from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error, user_raised
@@ -118,7 +119,7 @@ def _of_error(
     if error.suspect:
         found = [_suspect(f, error.suspect) for f in found]
     placed = [_recovered(_at_culprit(f, error, culprits, rules, seen), error) for f in found]
-    return [_with_related(f, one.message, seen) for f in placed]
+    return [_with_related(f, oracle.told(one.message), seen) for f in placed]
 
 
 def _shared_causes_first(
