@@ -77,6 +77,8 @@ def test_of_builds_that_all_failed_the_cause_that_most_share_is_the_fault() -> N
     errors = [tried(1, NO_LAYOUT), tried(2, index), tried(3, index)]
     found = find(errors, [], [], [], names, RULES, Observability())
     assert {f.rule: f.level for f in found} == {"TLG018": "fault", "TLG001": "advice"}
+    last = find([tried(2, index), tried(1, NO_LAYOUT)], [], [], [], names, RULES, Observability())
+    assert {f.rule: f.level for f in last} == {"TLG018": "advice", "TLG001": "fault"}
     apart = {about: {"kernel.name": about} for about in names}  # of different kernels each has its own fault
     assert {f.level for f in find(errors, [], [], [], apart, RULES, Observability())} == {"fault"}
 

@@ -126,7 +126,7 @@ def _shared_causes_first(
     found: Sequence[tuple[ErrorRecord, list[Finding]]], facts: Mapping[str, Mapping[str, Any]]
 ) -> list[tuple[ErrorRecord, list[Finding]]]:
     """Of several builds of one kernel that all failed, as an autotuner makes them, the cause that most of them share is
-    the kernel's; what stops fewer of them is one configuration's, and becomes advice."""
+    the kernel's, of equally many the last: a script that went on expected the others. The rest becomes advice."""
 
     def build(error: ErrorRecord, of_error: list[Finding]) -> tuple[str, str] | None:
         name = facts.get(f"kernel:{error.kernel}", {}).get("kernel.name")
@@ -134,14 +134,16 @@ def _shared_causes_first(
             return None
         return name, of_error[0].signature
 
-    counts = Counter(build(*one) for one in found)
-    most = {name: max(n for b, n in counts.items() if b and b[0] == name) for b in counts if b for name in [b[0]]}
-    out = []
-    for error, of_error in found:
-        mine = build(error, of_error)
-        rare = mine is not None and counts[mine] < most[mine[0]]
-        out.append((error, [replace(f, level="advice") for f in of_error] if rare else of_error))
-    return out
+    builds = [build(*one) for one in found]
+    counts = Counter(builds)
+    shared: dict[str, tuple[str, str]] = {}  # by the kernel's name
+    for one in builds:
+        if one is not None and counts[one] >= counts[shared.get(one[0], one)]:
+            shared[one[0]] = one
+    return [
+        (error, of_error if one is None or one == shared[one[0]] else [replace(f, level="advice") for f in of_error])
+        for one, (error, of_error) in zip(builds, found, strict=True)
+    ]
 
 
 def _with_open_issues(finding: Finding, tilelang: str | None) -> Finding:
