@@ -21,8 +21,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "experiment")]  # a checkout nee
 
 from captured import KERNELS, Captured, capture, marked_lines, read_source  # noqa: E402
 
+from triage.experiment.client import TemplateError  # noqa: E402
 from triage.experiment.localize import Localization, localize  # noqa: E402
-from triage.experiment.template import Template, TemplateError  # noqa: E402
+from triage.experiment.template import Template  # noqa: E402
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from triage.case import Case, CaseError
+from triage.experiment.kernels import Kernel
 from triage.findings import find
 from triage.graph import walker
 from triage.graph.load import GraphError, loads
@@ -20,7 +21,7 @@ from triage.knowledge.load import read_all
 from triage.knowledge.rule import Problem, RuleSet
 from triage.knowledge.stages import Stages
 from triage.model import Finding, Step, from_json
-from triage.tools.base import Kernel, Options, Result
+from triage.tools.base import Options, Result
 from triage.tools.registry import SPECS
 
 

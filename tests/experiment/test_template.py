@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from triage.experiment.template import Change, Program, Template, TemplateError, identity
+from triage.experiment.client import TemplateError
+from triage.experiment.template import Change, Program, Template, identity
 
 pytestmark = pytest.mark.tilelang
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from triage.experiment.errors import mark_recovered, unfinished, without_echoes
+from triage.experiment.kernels import Kernel, kernels_of
 from triage.model import ErrorRecord, Frame, Place
-from triage.tools.base import Kernel
-from triage.tools.observe import environment_changes, kernels_of
-from triage.tools.read_error import mark_recovered, unfinished, without_echoes
+from triage.tools.observe import environment_changes
 
 BLOB = "ab" * 32
 BEGIN = {"type": "kernel", "id": "k1", "name": "main", "primfunc": {"blob": BLOB}, "target": {"kind": "cuda"}}

@@ -1,4 +1,4 @@
-"""The client of the template process (`harness/serve.py`): lowering experiments on a saved PrimFunc.
+"""Lowering experiments on a saved PrimFunc, done by the template process (`harness/serve.py`).
 
 One `Template` serves one subject. `run` sends one experiment and waits for it; every experiment gets its own
 directory below `directory`. An experiment that was run before is answered from memory, because lowering is
@@ -7,36 +7,22 @@ deterministic (which `localize` checks on the unchanged program).
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
-import select
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triage.experiment import process
-from triage.experiment.process import HARNESS
+from triage.experiment.client import GRACE, Client, TemplateError
 from triage.model import ErrorRecord, from_json
 
-#: importing torch and tilelang on a cold disk takes this long at worst, in seconds
-START_LIMIT = 120.0
 #: one lowering; the slowest of 112 real kernels takes 8 s with everything
 RUN_LIMIT = 30.0
 #: resident memory of one worker, in bytes, with what it shares with the template (about half a gigabyte)
 MEMORY_LIMIT = 4 << 30
-#: how much longer than its limit the template may take to say that a worker ended
-GRACE = 5.0
-
-
-class TemplateError(Exception):
-    """The template could not be started or has gone; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +71,7 @@ class Result:
             return ""
 
 
-class Template:
+class Template(Client):
     """A running template. Use it as a context manager; raises `TemplateError` from `__enter__` and `run`."""
 
     def __init__(
@@ -97,60 +83,9 @@ class Template:
         script: Path | None = None,
         target: Any = None,
     ) -> None:
-        self.directory = directory.absolute()
-        self.python = python or sys.executable
-        self.env = dict(env or {})
-        self.script = script
-        self.target = target
-        self.ready: Mapping[str, Any] = {}
+        super().__init__(directory, python=python, env=env, script=script, target=target)
         self.count = 0
         self._memory: dict[str, Result] = {}
-        self._buffer = b""
-        self._socket: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Template:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        ours, theirs = socket.socketpair()
-        spec = {
-            "socket": theirs.fileno(),
-            "dir": str(self.directory),
-            "script": str(self.script.absolute()) if self.script else None,
-            "target": self.target,
-        }
-        path = self.directory / "template.json"
-        path.write_text(json.dumps(spec), encoding="utf-8")
-        command = [self.python, str(HARNESS / "serve.py"), str(path)]
-        try:
-            log = self.directory / "template.log"
-            self._process = process.start_service(command, log, env=self.env, pass_fds=[theirs.fileno()])
-        except OSError as error:
-            ours.close()
-            raise TemplateError(f"{self.python} cannot be started: {error}") from None
-        finally:
-            theirs.close()
-        self._socket = ours
-        try:
-            self.ready = self._receive("ready", time.monotonic() + START_LIMIT)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the template and its workers; may be called twice."""
-        if self._socket is not None:
-            self._socket.close()  # the template ends its workers and itself when the socket closes
-            self._socket = None
-        if self._process is not None:
-            try:
-                self._process.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
 
     def run(
         self, program: Program, op: str = "lower", changes: Sequence[Change] = (), seconds: float = RUN_LIMIT
@@ -179,12 +114,9 @@ class Template:
     def _run(
         self, id: str, program: Program, op: str, changes: Sequence[Change], seconds: float, trace: bool = False
     ) -> Result:
-        if self._socket is None:
-            raise TemplateError("the template is not running")
         self.count += 1
         directory = self.directory / f"{self.count:04d}-{id[:8]}"
         request = {
-            "type": "run",
             "id": id,
             "op": op,
             "primfunc": str(program.primfunc.absolute()),
@@ -196,40 +128,7 @@ class Template:
             "dir": str(directory),
             "trace": trace,
         }
-        try:
-            self._socket.sendall((json.dumps(request) + "\n").encode())
-        except OSError as error:
-            raise TemplateError(f"the template has gone: {error}") from None
-        done = self._receive("done", time.monotonic() + seconds + GRACE)
-        return read_result(Path(done["result"]))
-
-    def _receive(self, wanted: str, deadline: float) -> dict[str, Any]:
-        """The next message of a type; others before it are passed over."""
-        assert self._socket is not None
-        while True:
-            while b"\n" in self._buffer:
-                line, self._buffer = self._buffer.split(b"\n", 1)
-                message = json.loads(line)
-                if message["type"] == "broken":
-                    raise TemplateError(message["why"])
-                if message["type"] == wanted:
-                    return dict(message)
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._socket], [], [], left)[0]:
-                raise TemplateError(f"the template did not answer in time (waiting for {wanted!r})")
-            data = b""
-            with contextlib.suppress(OSError):
-                data = self._socket.recv(1 << 16)
-            if not data:
-                raise TemplateError(f"the template ended: {self._last_words()}")
-            self._buffer += data
-
-    def _last_words(self) -> str:
-        try:
-            lines = (self.directory / "template.log").read_text(errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
-        return lines[-1] if lines else "it said nothing"
+        return read_result(self.ask(request, time.monotonic() + seconds + GRACE))
 
 
 def identity(program: Program, op: str, changes: Sequence[Change]) -> str:

@@ -137,6 +137,7 @@ class Keeper:
         self.dir = spec["dir"]
         self.timeout: float | None = spec.get("timeout")
         self.memory: int | None = spec.get("memory")
+        self.grace: float = spec.get("grace", GRACE)
         limit = OUTPUT_LIMIT if spec.get("output_limit") is None else spec["output_limit"]
         self.streams = {name: Stream(os.path.join(self.dir, name), limit) for name in ("stdout", "stderr")}
         self.selector = selectors.DefaultSelector()
@@ -178,7 +179,9 @@ class Keeper:
         with contextlib.suppress(OSError, ValueError, PermissionError):  # a regular file cannot be polled
             self.selector.register(0, selectors.EVENT_READ, "parent")
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> Any:
+        """Start the command; the answer has a `pid`, and its `returncode` is set when it has ended."""
+
         def prepare() -> None:
             os.setpgid(0, 0)  # a script that kills its own group kills itself only
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -192,11 +195,15 @@ class Keeper:
             stderr=subprocess.PIPE,
             preexec_fn=prepare,
         )
-        for pipe, name in ((child.stdout, "stdout"), (child.stderr, "stderr")):
-            assert pipe is not None
-            os.set_blocking(pipe.fileno(), False)
-            self.selector.register(pipe.fileno(), selectors.EVENT_READ, name)
+        assert child.stdout is not None and child.stderr is not None
+        self._follow(child.stdout.fileno(), "stdout")
+        self._follow(child.stderr.fileno(), "stderr")
         return child
+
+    def _follow(self, pipe: int, name: str) -> None:
+        """Take what comes out of a pipe as that output of the command."""
+        os.set_blocking(pipe, False)
+        self.selector.register(pipe, selectors.EVENT_READ, name)
 
     # -- watching -------------------------------------------------------------------------------------
 
@@ -234,7 +241,7 @@ class Keeper:
         if self.reason is None and self.timeout is not None and now - self.start >= self.timeout:
             self.reason = "timeout"
             self._steps.extend(
-                [(now, signal.SIGUSR1), (now + GRACE, signal.SIGTERM), (now + 2 * GRACE, signal.SIGKILL)]
+                [(now, signal.SIGUSR1), (now + self.grace, signal.SIGTERM), (now + 2 * self.grace, signal.SIGKILL)]
             )
         if self.reason is None and self.memory is not None:
             pids = descendants(os.getpid())
@@ -249,7 +256,7 @@ class Keeper:
             now = time.monotonic()
             first = signal.SIGKILL if reason == "memory" else signal.SIGTERM
             self.reason = reason
-            self._steps.extend([(now, first), (now + GRACE, signal.SIGKILL)])
+            self._steps.extend([(now, first), (now + self.grace, signal.SIGKILL)])
 
     def _signal(self, number: signal.Signals) -> None:
         if number == signal.SIGKILL:

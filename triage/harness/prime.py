@@ -4,6 +4,9 @@ The first lowering of a process loads and builds what all later ones share, and 
 forked after both needs a third of the time.
 """
 
+import importlib
+import pkgutil
+
 import tilelang.language as T
 
 
@@ -31,3 +34,11 @@ def gemm(rows: int):
 
 GOOD_ROWS = 64
 BAD_ROWS = 100
+
+
+def virtual_device() -> None:
+    """Load what a script's run loads of the harness; nothing of it acts before it is installed."""
+    from . import boot, capture, virtual  # noqa: F401
+
+    for module in pkgutil.iter_modules(virtual.__path__):
+        importlib.import_module(f"{virtual.__name__}.{module.name}")

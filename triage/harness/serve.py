@@ -1,18 +1,19 @@
-"""The template of lowering experiments: `python serve.py SPEC3.json` imports tilelang once and forks per experiment.
+"""The template of experiments: `python serve.py SPEC3.json` imports tilelang once and forks per experiment.
 
 SPEC3 is `{"socket": number of an inherited descriptor, "dir": a directory, "script": path or null, "target": target to prime
-with}`. On the socket, JSON lines:
+with, "scripts": whether scripts will be run}`. On the socket, JSON lines:
 
     → {"type": "run", "id", "op": "units"|"lower"|"codegen"|"device", "primfunc": path, "target", "pass_configs",
        "backend", "changes": [{"unit", "value"}], "limits": {"seconds", "memory": bytes}, "dir": path}
+    → {"type": "run", "id", "op": "script", …}: a changed script; the fields stand in `trial.py`
     → {"type": "cancel", "id"}, {"type": "quit"}
-    ← {"type": "ready", "version", "threads", "seconds"} once, or {"type": "broken", "why"}
+    ← {"type": "ready", "version", "versions": of everything that decides a result, "threads", "seconds"} once, or {"type": "broken", "why"}
     ← {"type": "started", "id", "pid"}
     ← {"type": "done", "id", "status", "result": path of result.json}
 
 A worker is a process group of its own with its own directory (TMPDIR and kernel cache below it); its outputs are
 `dir/stdout` and `dir/stderr`. It writes `dir/result.json` by rename; for one that dies, runs out of time or of
-memory, the template writes it. Nothing computes here: after one computation of torch a forked child hangs for ever.
+memory, the template writes it. The worker of a script is a keeper of its own, which enforces the limits. Nothing computes here: after one computation of torch a forked child hangs for ever.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if __name__ == "__main__" and sys.path and not sys.flags.safe_path:
     sys.path.pop(0)  # this directory: its file names must not shadow anything
 
 import contextlib
+import gc
 import importlib.machinery
 import importlib.util
 import json
@@ -41,6 +43,8 @@ TICK = 0.05
 PR_SET_PDEATHSIG = 1
 #: libraries that would start threads when they are imported, which a fork does not carry over
 SINGLE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+#: how much longer than its limit the keeper of a script may take, in seconds
+KEEPER_GRACE = 10.0
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 
 
@@ -64,14 +68,17 @@ class Worker:
         self.directory: str = request["dir"]
         self.pid = pid
         self.start = time.monotonic()
-        self.deadline = self.start + float(limits.get("seconds") or 60.0)
-        self.memory: int | None = limits.get("memory")
+        #: a keeper, which enforces the limits itself and ends all that the script started
+        self.keeps = request["op"] == "script"
+        self.deadline = self.start + float(limits.get("seconds") or 60.0) + (KEEPER_GRACE if self.keeps else 0.0)
+        self.memory: int | None = None if self.keeps else limits.get("memory")
         self.ended_by: str | None = None
 
     def kill(self, why: str) -> None:
+        gently = self.keeps and self.ended_by is None and why != "timed_out"
         self.ended_by = self.ended_by or why
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGTERM if gently else signal.SIGKILL)
 
 
 class Template:
@@ -92,7 +99,15 @@ class Template:
             self.send({"type": "broken", "why": f"{type(error).__name__}: {error}"})
             return
         seconds = round(time.monotonic() - start, 3)
-        self.send({"type": "ready", "version": version, "threads": threads(), "seconds": seconds})
+        self.send(
+            {
+                "type": "ready",
+                "version": version,
+                "versions": self.versions | {"tilelang": version},
+                "threads": threads(),
+                "seconds": seconds,
+            }
+        )
         wake, notify = os.pipe()
         for end in (wake, notify):
             os.set_blocking(end, False)
@@ -118,13 +133,16 @@ class Template:
 
     def prepare(self) -> str:
         """Import tilelang, and lower once what the parent sent for it: the first lowering loads what the others share."""
-        for name in SINGLE:
-            os.environ.setdefault(name, "1")
-        os.environ.setdefault("TILELANG_DISABLE_CACHE", "1")
+        from . import events, loaded
+
+        self.preset = [name for name in (*SINGLE, "TILELANG_DISABLE_CACHE") if name not in os.environ]
+        os.environ.update(dict.fromkeys(self.preset, "1"))
+        self.loaded = loaded.Loaded()
+        self.loaded.load()
         import tilelang
         import torch
 
-        from . import events, prime, worker
+        from . import prime, worker
 
         torch.set_num_threads(1)
         self.files = events.UserFiles(self.spec.get("script"))
@@ -133,6 +151,11 @@ class Template:
         with silence():
             for rows in (prime.GOOD_ROWS, prime.BAD_ROWS):
                 worker.compile(prime.gemm(rows), {"op": "lower", "target": self.spec.get("target")}, self.files)
+            if self.spec.get("scripts"):
+                prime.virtual_device()
+        gc.collect()
+        gc.freeze()  # a collection in a fork would copy every page it looks at
+        self.versions = {"python": sys.version, "torch": str(torch.__version__)}
         return str(getattr(tilelang, "__version__", "unknown"))
 
     # ------------------------------------------------------------------------------------------------- requests
@@ -176,11 +199,16 @@ class Template:
 
         with contextlib.suppress(OSError):
             os.setpgid(0, 0)
-        die_with_parent()
+        die_with_parent(signal.SIGTERM if request["op"] == "script" else signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.channel.close()
         directory = request["dir"]
+        if request["op"] == "script":
+            from . import trial
+
+            write_result(directory, trial.Trial(request, self.loaded, self.preset).perform())
+            return
         for fd, name in ((1, "stdout"), (2, "stderr")):
             file = os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             os.dup2(file, fd)
@@ -283,11 +311,11 @@ def resident(pid: int) -> int:
         return 0
 
 
-def die_with_parent() -> None:
+def die_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by, 0, 0, 0)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def prepare(context: Any) -> None:
         context.why = f"--arch {context.arch}"
         context.arch_fixed = True
         return
-    named = named_by_script(context.spec.get("script"))
+    named = named_by_script(context.spec.get("text") or context.spec.get("script"))
     context.arch_fixed = named is not None
     if named is not None:
         _choose(context, *named)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.case import Case
+from triage.experiment.kernels import Kernel
 from triage.experiment.template import Template
 from triage.lints.hazard import Hazard
 from triage.model import (
@@ -26,7 +27,6 @@ from triage.model import (
     Label,
     Location,
     NotChecked,
-    Place,
     StepOutcome,
     StepStatus,
     WarningRecord,
@@ -54,31 +54,6 @@ class Options:
     budget: float = 120.0
     experiments: bool = True
     ignore: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A captured kernel, gathered from the events about it. Blobs are named by their SHA-256."""
-
-    id: str
-    name: str
-    primfunc: str | None = None
-    record: str | None = None
-    target: dict[str, Any] = field(default_factory=dict)
-    requested_target: Any = None
-    pass_configs: dict[str, Any] = field(default_factory=dict)
-    out_idx: Any = None
-    defined_at: Place | None = None
-    called_at: Place | None = None
-    compiled: bool = True
-    #: phase -> True, False, or the reason why it was skipped
-    phases: dict[str, Any] = field(default_factory=dict)
-    source: str | None = None
-    shared_bytes: int | None = None
-
-    @property
-    def failed(self) -> bool:
-        return any(ok is False for ok in self.phases.values())
 
 
 @dataclass(frozen=True)

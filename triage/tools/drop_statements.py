@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from triage.experiment.client import TemplateError
+from triage.experiment.kernels import Kernel
 from triage.experiment.localize import Localization, localize
-from triage.experiment.template import TemplateError
 from triage.graph.spec import ToolSpec
 from triage.model import Confidence, ErrorRecord, Fact, FoundBy, StepOutcome, StepStatus, to_json
 from triage.ownership import owner_by_path
 from triage.readers import decisive, from_event
-from triage.tools.base import Culprit, Kernel, Result, Work
+from triage.tools.base import Culprit, Result, Work
 from triage.tools.lower_kernels import failing_operation, program
 
 SPEC = ToolSpec(

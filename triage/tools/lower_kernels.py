@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from triage.experiment.template import Program, TemplateError
+from triage.experiment.client import TemplateError
+from triage.experiment.kernels import Kernel
+from triage.experiment.template import Program
 from triage.experiment.template import Result as Outcome
 from triage.graph.spec import ToolSpec
 from triage.model import ErrorRecord, Fact, NotChecked, StepOutcome, StepStatus
-from triage.tools.base import Kernel, Result, Work
+from triage.tools.base import Result, Work
 from triage.tools.error_facts import ADDS, error_facts
 
 SPEC = ToolSpec(

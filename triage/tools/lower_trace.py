@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from triage.experiment.template import TemplateError
+from triage.experiment.client import TemplateError
 from triage.graph.spec import ToolSpec
 from triage.model import Artifact, Fact, StepOutcome, StepStatus
 from triage.tools.base import Result, Work

@@ -7,29 +7,26 @@ its errors mean is for `read-error` to say.
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from triage.experiment import process
-from triage.experiment.events import Event, EventReader, final
+from triage.experiment.errors import error_events, greeted, silent_interpreter
+from triage.experiment.events import Event
+from triage.experiment.kernels import Kernel, kernels_of
 from triage.graph.spec import ToolSpec
 from triage.model import (
     Artifact,
     Caliber,
     Environment,
-    ErrorRecord,
     Fact,
     NotChecked,
-    Place,
     StepOutcome,
     StepStatus,
 )
 from triage.readers import from_event
-from triage.tools.base import Kernel, Result, Work
+from triage.tools.base import Result, Work
 from triage.tools.error_facts import ADDS, error_facts
 
 SPEC = ToolSpec(
@@ -80,7 +77,7 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     """The events of a run as facts, kernels, environment and artifacts."""
     events = done.events
     kernels = kernels_of(events)
-    errors = error_events(work, events)
+    errors = error_events(events, work.case.get)
     facts = [*_run_facts(done, work, virtual), *_error_facts(work, errors, greeted(events)), *_kernel_facts(kernels)]
     facts += _comparison_facts(events, virtual)
     launches = sum(e["type"] == "launch.begin" for e in events)
@@ -110,11 +107,6 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     )
 
 
-def greeted(events: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the harness started in the user's interpreter."""
-    return any(e["type"] == "hello" for e in events)
-
-
 def _progress(work: Work) -> process.Progress:
     def tell(seconds: float, event: Event | None) -> None:
         if event and event["type"] == "compile.begin":
@@ -125,69 +117,6 @@ def _progress(work: Work) -> process.Progress:
             work.progress(f"running the script: {seconds:.0f} s")
 
     return tell
-
-
-# --------------------------------------------------------------------------------------------------------
-
-
-def kernels_of(events: Sequence[Mapping[str, Any]]) -> dict[str, Kernel]:
-    """The kernels that `kernel` and `compile.*` events tell of, by id, in the order of their appearance."""
-    kernels: dict[str, Kernel] = {}
-    for event in events:
-        identity = event.get("id") if event["type"] == "kernel" else event.get("kernel")
-        if not isinstance(identity, str):
-            continue
-        if event["type"] == "kernel":
-            kernels[identity] = _kernel(identity, event)
-        elif event["type"] in ("compile.begin", "compile.end") and identity in kernels:
-            kernels[identity] = _after_compile(kernels[identity], event)
-    return kernels
-
-
-def _kernel(identity: str, event: Mapping[str, Any]) -> Kernel:
-    target = event.get("target")
-    configs = event.get("pass_configs")
-    return Kernel(
-        id=identity,
-        name=str(event.get("name") or identity),
-        primfunc=_blob(event.get("primfunc")),
-        record=_blob(event.get("record")),
-        target=target if isinstance(target, dict) else {"kind": str(target)} if target else {},
-        requested_target=event.get("requested_target"),
-        pass_configs=configs if isinstance(configs, dict) else {},
-        out_idx=event.get("out_idx"),
-        defined_at=_place(event.get("defined_at")),
-        called_at=_place(event.get("called_at")),
-        compiled=bool(event.get("compiled", True)),
-    )
-
-
-def _after_compile(kernel: Kernel, event: Mapping[str, Any]) -> Kernel:
-    phase = str(event.get("phase"))
-    if event["type"] == "compile.begin":
-        resolved = event.get("target")
-        target = resolved if isinstance(resolved, dict) else kernel.target
-        return replace(kernel, target=target, phases={**kernel.phases, phase: "unfinished"})
-    state = event.get("skipped") or bool(event.get("ok"))
-    shared = event.get("shared_bytes")
-    return replace(
-        kernel,
-        phases={**kernel.phases, phase: state},
-        source=_blob(event.get("source")) or kernel.source,
-        shared_bytes=shared if isinstance(shared, int) else kernel.shared_bytes,
-    )
-
-
-def _blob(value: Any) -> str | None:
-    if isinstance(value, dict):
-        value = value.get("blob")
-    return value if isinstance(value, str) and len(value) == 64 else None
-
-
-def _place(value: Any) -> Place | None:
-    if isinstance(value, dict) and isinstance(value.get("file"), str) and isinstance(value.get("line"), int):
-        return Place(value["file"], value["line"])
-    return None
 
 
 def _run_facts(done: process.Run, work: Work, virtual: bool) -> list[Fact]:
@@ -210,18 +139,11 @@ def _run_facts(done: process.Run, work: Work, virtual: bool) -> list[Fact]:
     return facts
 
 
-def silent_interpreter(work: Work) -> ErrorRecord:
-    """The error of a run in which the harness never said hello: the interpreter did not run the script at all."""
-    python = work.options.python or sys.executable
-    message = f"{python} ended without having run the script: it is no Python interpreter, or a broken one"
-    return ErrorRecord("exception", "InterpreterError", message, phase="install", stage="install", origin="event")
-
-
 def _error_facts(work: Work, errors: Sequence[Mapping[str, Any]], greeted: bool) -> list[Fact]:
     """The facts of the error that ended the script; what it caught on the way is only counted."""
     facts = [Fact("errors.handled", sum(bool(e.get("handled")) for e in errors), source="events")]
     if not greeted:
-        return [*facts, *error_facts(silent_interpreter(work), work.stages, "events")]
+        return [*facts, *error_facts(silent_interpreter(work.options.python), work.stages, "events")]
     last = next((e for e in reversed(errors) if not e.get("handled")), None)
     if last is None:
         return facts
@@ -351,32 +273,3 @@ def _not_checked(
         what = f"{virtual_compares} comparison{'s' * (virtual_compares != 1)} with a reference"
         lines.append(NotChecked(what, "the results are virtual"))
     return lines
-
-
-def error_events(work: Work, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The `error` events that hold a readable record, with records kept as blobs put back."""
-    found = []
-    for event in events:
-        if event["type"] != "error":
-            continue
-        data = event.get("error")
-        blob = _blob(data) if isinstance(data, dict) and set(data) == {"blob"} else None
-        if blob is not None:
-            data = json.loads(work.case.get(blob))
-        if isinstance(data, dict):
-            found.append({**event, "error": data})
-    return found
-
-
-def read_events(directory: Path) -> list[dict[str, Any]]:
-    """The events of a finished run, read again from its step folder."""
-    return final(EventReader(directory).finish()[0])
-
-
-def read_exit(directory: Path) -> dict[str, Any]:
-    """`exit.json` of a finished run; empty where there is none."""
-    try:
-        data = json.loads((directory / "exit.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}

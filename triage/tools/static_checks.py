@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from triage.experiment.kernels import Kernel
 from triage.graph.spec import ToolSpec
 from triage.lints import Device, DeviceTableError, inspect, load_devices
 from triage.lints.hazard import Hazard
 from triage.model import Caliber, Fact, NotChecked, StepOutcome, StepStatus
-from triage.tools.base import Kernel, Result, Work
+from triage.tools.base import Result, Work
 
 SPEC = ToolSpec(
     "static-checks",

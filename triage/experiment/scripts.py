@@ -1,0 +1,302 @@
+"""Experiments on a changed script: run under the virtual device in a fork of the template, where imports cost nothing.
+
+A candidate passes for the script: its frames name the script's file, and modules beside that file can be imported. It
+runs in a copy of the working directory, with HOME, TMPDIR and kernel caches of its own. What it left is kept below the
+runner's directory under the hash of all that decides the outcome: no candidate runs twice, also after a kill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from triage.experiment.client import GRACE, Client
+from triage.experiment.errors import Observed, errors_of, greeted, read_events, read_exit
+from triage.experiment.kernels import kernels_of
+from triage.experiment.process import HARNESS, OUTPUT_LIMIT, Subject
+from triage.experiment.scratch import Scratch
+from triage.model import ErrorRecord
+
+DEFAULT_ARCH = "sm_90a"
+#: memory of all processes of a candidate, in bytes
+MEMORY_LIMIT = 4 << 30
+#: size of one file that a candidate writes, in bytes
+FILE_LIMIT = 256 << 20
+#: processes that a candidate may have at once; nvcc alone needs five
+PROCESS_LIMIT = 64
+#: a template, its keeper and the copies need this much longer than the candidate's own limit, in seconds
+MARGIN = 10.0 + GRACE
+#: what a run leaves that is no evidence
+SCRATCH = ("work", "tmp", "home", "tilelang-cache")
+#: these ends say nothing about the script
+FOREIGN = frozenset({signal.SIGKILL, signal.SIGXFSZ})
+#: and of those that say nothing, these come again
+LIMITS = frozenset({"memory", "processes"})
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A changed script. `trace`: record which of its lines ran."""
+
+    source: str
+    argv: tuple[str, ...] = ()
+    call: str | None = None
+    trace: bool = False
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a candidate showed.
+
+    `status`: succeeded, failed, timed_out, or infra_error (`why`; it says nothing about the script). Of `errors` the last
+    ended the script, if it failed; what it recovered from comes first. `executed`: the lines that ran, None without a
+    trace. `seconds` is wall time without the template's. `arch` is the architecture of the virtual device.
+    """
+
+    id: str
+    status: str
+    errors: tuple[ErrorRecord, ...]
+    executed: frozenset[int] | None
+    seconds: float
+    directory: Path
+    why: str = ""
+    arch: str | None = None
+
+
+class ScriptRunner(Client):
+    """Runs candidates of one script. Use it as a context manager; raises `TemplateError` from `__enter__` and `run`.
+
+    `env` is set for every candidate before it begins; `arch` overrides what the script asks for; `compile` False leaves
+    out the device compiler; `cwd` is the working directory that candidates get a copy of. `outputs` are files that the
+    caller itself writes there: they are no part of what decides a result.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        script: Path,
+        *,
+        python: str | None = None,
+        env: Mapping[str, str] | None = None,
+        arch: str | None = None,
+        target: Any = None,
+        compile: bool = True,
+        cwd: Path | None = None,
+        outputs: Sequence[Path] = (),
+        memory: int = MEMORY_LIMIT,
+        file_limit: int = FILE_LIMIT,
+        processes: int = PROCESS_LIMIT,
+    ) -> None:
+        primed_for = target or {"kind": "cuda", "arch": arch or DEFAULT_ARCH}
+        super().__init__(directory, python=python, env=env, script=script, target=primed_for, scripts=True)
+        self.path = script.absolute()
+        self.arch = arch
+        self.compile = compile
+        self.cwd = (cwd or Path.cwd()).absolute()
+        self.outputs = frozenset(path.absolute() for path in outputs)
+        self.limits = {"memory": memory, "output": OUTPUT_LIMIT, "file": file_limit, "processes": processes}
+        #: experiments that were run, not answered from disk
+        self.count = 0
+        self._seen_arch: str | None = None
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        without = {self.directory, *self.outputs}
+        self.scratch = Scratch.of(self.cwd, without)
+        modules = (path for path in Scratch.of(self.path.parent, without).files if path.suffix == ".py")
+        self._around = _fingerprint({*modules, *self.scratch.files})
+        return self
+
+    @property
+    def versions(self) -> str:
+        """What the candidates run with, in one line."""
+        known = dict(self.ready.get("versions") or {})
+        python = str(known.pop("python", "unknown")).split()[0]
+        return ", ".join([*(f"{name} {version}" for name, version in sorted(known.items())), f"Python {python}"])
+
+    @property
+    def target(self) -> str:
+        """The device of the last run, in words."""
+        return f"cuda {self._seen_arch or self.arch or DEFAULT_ARCH} (virtual)"
+
+    def run(self, candidate: Candidate, seconds: float = 60.0) -> Shown:
+        """What a candidate shows within `seconds`; one that is known is not run again."""
+        id = self.identity(candidate)
+        directory = self.directory / id
+        if directory.is_dir():
+            known = self._read(id, directory)
+            if _settled(known, directory, seconds):
+                return known
+            _discard(directory)
+        made = self._execute(id, candidate, seconds)
+        with contextlib.suppress(OSError):  # another triage may have put the same there meanwhile
+            made.rename(directory)
+            made = directory
+        return self._read(id, made)
+
+    def again(self, candidate: Candidate, seconds: float = 60.0) -> Shown:
+        """Run a candidate whether or not it is known."""
+        id = self.identity(candidate)
+        return self._read(id, self._execute(id, candidate, seconds))
+
+    def identity(self, candidate: Candidate) -> str:
+        """A hash of all that decides what a candidate shows, apart from the limit of time."""
+        parts = [
+            candidate.source,
+            candidate.argv,
+            candidate.call,
+            candidate.trace,
+            str(self.path),
+            str(self.cwd),
+            self.python,
+            self.env,
+            self.arch,
+            self.compile,
+            self.limits,
+            self.ready.get("versions"),
+            self._around,
+            _harness_version(),
+        ]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+    # ----------------------------------------------------------------------------------------------------- running
+
+    def _execute(self, id: str, candidate: Candidate, seconds: float) -> Path:
+        """Run a candidate in a folder of its own and return it."""
+        self.count += 1
+        directory = Path(tempfile.mkdtemp(prefix=f"{id[:12]}-", dir=self.directory))
+        text = directory / "candidate.py"
+        text.write_text(candidate.source, encoding="utf-8")
+        self.scratch.make(directory / "work")
+        subject = Subject(
+            script=self.path,
+            argv=candidate.argv,
+            cwd=directory / "work",
+            arch=self.arch or DEFAULT_ARCH,
+            arch_source="argument" if self.arch else "default",
+            call=candidate.call,
+            compile=self.compile,
+        ).spec(directory, self.directory / "blobs")
+        request = {
+            "id": id,
+            "op": "script",
+            "dir": str(directory),
+            "subject": {**subject, "text": str(text)},
+            "trace": candidate.trace,
+            "limits": {"seconds": seconds, **self.limits},
+        }
+        try:
+            self.ask(request, time.monotonic() + seconds + MARGIN)
+        finally:
+            for name in SCRATCH:
+                shutil.rmtree(directory / name, ignore_errors=True)
+        _write_json(directory / "asked.json", {"seconds": seconds})
+        return directory
+
+    def _read(self, id: str, directory: Path) -> Shown:
+        """What the files of a finished experiment say."""
+        result = _read_json(directory / "result.json")
+        limit = float(_read_json(directory / "asked.json").get("seconds") or 0.0)
+        events = read_events(directory)
+        observed = Observed(
+            directory,
+            events,
+            list(kernels_of(events).values()),
+            lambda sha: (self.directory / "blobs" / sha).read_bytes(),
+            script=str(self.path),
+            timeout=limit,
+            python=self.python,
+        )
+        status, why = _status(result, read_exit(directory), greeted(events))
+        found = errors_of(observed, observed.readings()) if status != "infra_error" or greeted(events) else []
+        device: Mapping[str, Any] = next((e for e in reversed(events) if e["type"] == "device"), {})
+        self._seen_arch = device.get("arch") or self._seen_arch
+        return Shown(
+            id=id,
+            status=status,
+            errors=tuple(sorted(found, key=lambda error: not (error.recovered or error.stubbed))),
+            executed=_executed(directory / "executed"),
+            seconds=float(result.get("seconds") or 0.0),
+            directory=directory,
+            why=why,
+            arch=device.get("arch"),
+        )
+
+
+def _status(result: Mapping[str, Any], ended: Mapping[str, Any], greeted: bool) -> tuple[str, str]:
+    """The status of an experiment, and why it says nothing about the script where it does not."""
+    status = str(result.get("status") or "infra_error")
+    number = ended.get("signal")
+    if status == "failed" and number in FOREIGN:
+        limit = "it wrote more than a file may hold" if number == signal.SIGXFSZ else "it was killed from outside"
+        return "infra_error", limit
+    if status == "failed" and not greeted:
+        return "infra_error", "the harness could not run the script"
+    return status, str(result.get("why") or "")
+
+
+def _settled(known: Shown, directory: Path, seconds: float) -> bool:
+    """Whether a stored result would come again: not where triage itself was killed, or more time is given now."""
+    if known.status == "timed_out":
+        return float(_read_json(directory / "asked.json").get("seconds") or 0.0) >= seconds
+    if known.status == "infra_error":
+        ended = read_exit(directory)
+        return ended.get("reason") in LIMITS or ended.get("signal") == signal.SIGXFSZ
+    return True
+
+
+def _executed(path: Path) -> frozenset[int] | None:
+    try:
+        return frozenset(int(line) for line in path.read_text().split())
+    except (OSError, ValueError):
+        return None
+
+
+def _discard(directory: Path) -> None:
+    """Take a result out of the way at once; removing its files may be interrupted."""
+    with contextlib.suppress(OSError):
+        gone = directory.with_name(f"{directory.name}.old-{os.getpid()}")
+        directory.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _fingerprint(files: Collection[Path]) -> str:
+    """Changes when one of the files does: a module beside the script, a file of the working directory."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        with contextlib.suppress(OSError):
+            state = path.stat()
+            digest.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+@cache
+def _harness_version() -> str:
+    """A hash of the code that runs candidates and reads what they left."""
+    digest = hashlib.sha256()
+    for path in sorted(HARNESS.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(data), encoding="utf-8")

@@ -1,0 +1,132 @@
+"""Packages that are loaded already, hidden until the script imports them.
+
+A fork of the template has torch and tilelang in memory. The script's own `import` is still what brings them: only then
+do the hooks act, and variables that the script sets before it count, as in a process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from . import hooks
+
+#: package -> top-level packages that are loaded by it alone
+PACKAGES = {"torch": ("torch", "torchgen", "functorch"), "tvm_ffi": ("tvm_ffi",), "tilelang": ("tilelang", "tvm")}
+
+
+class Loaded:
+    """What the template imported, and in which order. `load` imports it; `hide` and `install` are for a fork."""
+
+    def __init__(self) -> None:
+        #: package -> the other packages whose import it starts, in this order
+        self.starts: dict[str, list[str]] = {name: [] for name in PACKAGES}
+        self.modules: dict[str, dict[str, ModuleType]] = {}
+        self._under_way: list[str] = []
+        self._path: list[str] = []
+        self._first: list[str] = []
+        self._environment: dict[str, str] = {}
+        #: variables that the import of tilelang set
+        self._set: dict[str, str] = {}
+
+    def load(self) -> None:
+        """Import tilelang, which imports the others. Raises what the import raises."""
+        self._path, self._environment = list(sys.path), dict(os.environ)
+        watch = hooks.AfterImport(list(PACKAGES), self._begin, lambda module, seconds: None, self._end)
+        watch.install()
+        try:
+            importlib.import_module("tilelang")
+        finally:
+            sys.meta_path.remove(watch)
+        before = self._environment
+        self._set = {name: value for name, value in os.environ.items() if before.get(name) != value}
+        added = len(sys.path) - len(self._path)
+        self._first = sys.path[:added] if sys.path[added:] == self._path else []
+
+    def _begin(self, module: ModuleType) -> None:
+        if self._under_way:
+            self.starts[self._under_way[-1]].append(module.__name__)
+        self._under_way.append(module.__name__)
+
+    def _end(self) -> None:
+        self._under_way.pop()
+
+    def hide(self) -> None:
+        """Make it look as if nothing had been imported, and answer the imports of the script."""
+        for package, roots in PACKAGES.items():
+            names = [name for name in sys.modules if name.partition(".")[0] in roots]
+            self.modules[package] = {name: sys.modules.pop(name) for name in names}
+        sys.path[:] = self._path
+        for name in self._set:
+            os.environ.pop(name, None)
+            if name in self._environment:
+                os.environ[name] = self._environment[name]
+        sys.meta_path.insert(0, Finder(self))
+
+    def restore(self, package: str) -> None:
+        """The script imports a package: bring it back, those that it imports first."""
+        for other in self.starts[package]:
+            importlib.import_module(other)
+        sys.modules.update(self.modules[package])
+        if package == "tilelang":
+            sys.path[:0] = [entry for entry in self._first if entry not in sys.path]
+            for name, value in self._set.items():
+                if os.environ.get(name) == self._environment.get(name):  # unless the script set it before
+                    os.environ[name] = value
+
+    def shadows(self, folder: str) -> str | None:
+        """A file of the folder whose name is that of a module in memory; a process of its own might load that file."""
+        loaded = {name.partition(".")[0] for name in sys.modules} - set(PACKAGES) - set(sys.builtin_module_names)
+        try:
+            entries = sorted(os.listdir(folder))
+        except OSError:
+            return None
+        for entry in entries:
+            stem, suffix = os.path.splitext(entry)
+            source = suffix == ".py" or os.path.isfile(os.path.join(folder, entry, "__init__.py"))
+            file = getattr(sys.modules.get(stem), "__file__", None)
+            if source and stem in loaded and file and not os.path.realpath(file).startswith(os.path.realpath(folder)):
+                return entry
+        return None
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds the packages in memory, unless the script would find another file by that name."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        module = self.loaded.modules.get(fullname, {}).get(fullname)
+        if module is None or fullname in sys.modules:
+            return None
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        specs = (finder.find_spec(fullname, path, target) for finder in others if hasattr(finder, "find_spec"))
+        found = next((spec for spec in specs if spec is not None), None)
+        if found is None or found.origin != getattr(module.__spec__, "origin", None):
+            return None
+        own = Once(self.loaded, module)
+        return importlib.machinery.ModuleSpec(fullname, own, origin=found.origin, is_package=True)
+
+
+class Once(importlib.abc.Loader):
+    """The loader of one import: hands out the module in memory as it is."""
+
+    def __init__(self, loaded: Loaded, module: ModuleType) -> None:
+        self.loaded = loaded
+        self.module = module
+        self.spec = module.__spec__
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
+        self.loaded.restore(module.__name__)

@@ -1,0 +1,235 @@
+"""One experiment with a changed script: a keeper forked from the template, and the script in a fork of that.
+
+The request (`serve.py` passes it on) is
+
+    {"type": "run", "id", "op": "script", "dir": path, "subject": SPEC2 with "text": path of the candidate,
+     "env": {name: value or null}, "trace": bool,
+     "limits": {"seconds", "memory": bytes, "output": bytes, "file": bytes, "processes"}}
+
+The script runs as under `boot.py`, except that torch and tilelang are in memory when it imports them. What it leaves in
+`dir` is what a step of a cold run leaves; with `trace` also `executed`: the lines of the script that ran, one number a
+line, each written when it runs first, so that no crash loses them. `result.json` has the keeper's verdict as its fact.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import resource
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any, NoReturn
+
+from . import boot, errors, keeper
+from .loaded import Loaded
+
+#: between SIGUSR1 (stacks), SIGTERM and SIGKILL, in seconds: a candidate has nothing to put in order
+GRACE = 0.2
+#: how an experiment ended, from how its keeper says the script did
+STATUS = {"succeeded": "succeeded", "failed": "failed", "timed_out": "timed_out", "killed": "infra_error"}
+
+
+@dataclass
+class Fork:
+    """The script's process, as the keeper wants to know it."""
+
+    pid: int
+    returncode: int | None = None
+
+
+class Trial(keeper.Keeper):
+    """Keeps a script that is forked instead of started."""
+
+    def __init__(self, request: dict[str, Any], loaded: Loaded, preset: list[str]) -> None:
+        limits = request["limits"]
+        spec = {"dir": request["dir"], "timeout": limits.get("seconds"), "memory": limits.get("memory"), "grace": GRACE}
+        super().__init__(spec | {"output_limit": limits.get("output")})
+        self.request = request
+        self.loaded = loaded
+        self.preset = preset
+        self.processes: int | None = limits.get("processes")
+
+    def perform(self) -> dict[str, Any]:
+        """Run the script to its end; the answer is the content of `result.json`."""
+        result: dict[str, Any] = {"id": self.request["id"], "error": None, "pass": None, "facts": {}}
+        script = self.request["subject"]["script"]
+        shadow = self.loaded.shadows(os.path.dirname(os.path.realpath(script)))
+        if shadow is not None:
+            why = f"{shadow} beside the script has the name of a module that is already loaded here"
+            return result | {"status": "infra_error", "why": why, "seconds": 0.0}
+        self.run()
+        ended = self.ended
+        why = (
+            f"the experiment was ended: {ended['reason']}" if ended["status"] == "killed" else ended.get("error") or ""
+        )
+        facts = {"exit": ended}
+        return result | {"status": STATUS[ended["status"]], "why": why, "facts": facts, "seconds": ended["seconds"]}
+
+    def _finish(self, verdict: dict[str, Any]) -> None:
+        super()._finish(verdict)
+        self.ended = verdict
+
+    def _enforce(self) -> None:
+        super()._enforce()
+        if self.reason is None and self.processes and len(keeper.descendants(os.getpid())) > self.processes:
+            self._end("processes")
+
+    def _spawn(self) -> Fork:
+        pipes = {name: os.pipe() for name in self.streams}
+        pid = os.fork()
+        if pid == 0:
+            try:
+                for fd, name in ((1, "stdout"), (2, "stderr")):
+                    os.dup2(pipes[name][1], fd)
+                for pipe in pipes.values():
+                    os.close(pipe[0])
+                    os.close(pipe[1])
+                self._become()
+            finally:
+                os._exit(70)  # reached only if the harness itself failed
+        with contextlib.suppress(OSError):  # the child does the same; whoever comes first
+            os.setpgid(pid, pid)
+        for name, (reader, writer) in pipes.items():
+            os.close(writer)
+            self._follow(reader, name)
+        return Fork(pid)
+
+    # ------------------------------------------------------------------------------------- in the script's process
+
+    def _become(self) -> NoReturn:
+        """Take on the state of a fresh process, and be the script."""
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)
+        keeper.prctl(keeper.PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        for number in (*keeper.ENDING_SIGNALS, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.selector.close()
+        for stream in self.streams.values():
+            stream.file.close()
+        self._limit()
+        self._environment()
+        self.loaded.hide()
+        if self.request.get("trace"):
+            trace(self.request["subject"]["script"], os.path.join(self.dir, "executed"))
+        leave(self.request["subject"])
+
+    def _limit(self) -> None:
+        """A file that grows too large ends the process by SIGXFSZ, which nothing in the script can take for its own."""
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        size = self.request["limits"].get("file")
+        if size:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    def _environment(self) -> None:
+        """What the template set for itself goes; folders of the experiment's own take the place of the user's."""
+        for name in self.preset:
+            os.environ.pop(name, None)
+        private = {name: os.path.join(self.dir, folder) for name, folder in (("TMPDIR", "tmp"), ("HOME", "home"))}
+        for folder in private.values():
+            os.makedirs(folder, exist_ok=True)
+        os.environ.update(private, TILELANG_TMP_DIR=private["TMPDIR"])
+        for name, value in (self.request.get("env") or {}).items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        tempfile.tempdir = None
+        sys.dont_write_bytecode = True  # the modules beside the script are the user's folder
+
+
+def leave(subject: dict[str, Any]) -> NoReturn:
+    """Run the script and end the process as the interpreter would: threads, exit functions, buffers, status."""
+    status = 1
+    try:
+        boot.run(subject)
+        status = 0
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        if error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+    except BaseException as error:  # noqa: BLE001 - an interrupt that the script sent itself
+        sys.excepthook(type(error), error, error.__traceback__)
+    with contextlib.suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BaseException):
+            stream.flush()
+    os._exit(status & 0xFF)
+
+
+# ---------------------------------------------------------------------------------------------------- lines that ran
+
+
+def trace(script: str, into: str) -> None:
+    """From now on, write every line of the script to the file `into` when it runs for the first time."""
+    path = os.path.abspath(script)
+    open(into, "w").close()
+    ran = Lines(path, into)
+    if hasattr(sys, "monitoring"):
+        _monitor(path, ran)
+    else:
+        _settrace(path, ran)
+
+
+class Lines:
+    """The lines of one file that ran. Code that tilelang's DSL made of a function counts as that function."""
+
+    def __init__(self, path: str, into: str) -> None:
+        self.path = path
+        self.into = into
+        self.seen: set[int] = set()
+        #: the code of the file itself: that of the module, which runs first, and all that is in it
+        self.own: set[CodeType] = set()
+
+    def note(self, code: CodeType, line: int | None) -> None:
+        if not self.own:
+            self.own = set(_nested(code))
+        if line is None or line in self.seen or not (code in self.own or errors.is_written(code, line)):
+            return
+        self.seen.add(line)
+        with contextlib.suppress(OSError), open(self.into, "a") as file:  # the script may close every descriptor
+            file.write(f"{line}\n")
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
+
+
+def _monitor(path: str, ran: Lines) -> None:
+    monitoring = sys.monitoring  # type: ignore[attr-defined]
+
+    def on_line(code: CodeType, line: int) -> Any:
+        if code.co_filename == path:
+            ran.note(code, line)
+        return monitoring.DISABLE  # once for each place
+
+    monitoring.use_tool_id(monitoring.COVERAGE_ID, "triage")
+    monitoring.register_callback(monitoring.COVERAGE_ID, monitoring.events.LINE, on_line)
+    monitoring.set_events(monitoring.COVERAGE_ID, monitoring.events.LINE)
+
+
+def _settrace(path: str, ran: Lines) -> None:
+    def in_script(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            ran.note(frame.f_code, frame.f_lineno)
+        return in_script
+
+    def on_call(frame: FrameType, event: str, _: Any) -> Any:
+        return in_script if frame.f_code.co_filename == path else None
+
+    threading.settrace(on_call)
+    sys.settrace(on_call)
