@@ -336,6 +336,12 @@ def test_stacks_of_a_hanging_process() -> None:
     assert read(dump).errors == ()
 
 
+def test_stacks_of_a_crash_stand_below_its_name() -> None:
+    dump = f'Fatal Python error: Segmentation fault\n\nCurrent thread 0x2 (most recent call first):\n  File "{KERNEL}", line 7 in load\n  File "{KERNEL}", line 9 in <module>\n\nExtension modules: numpy (total: 1)\n'
+    (stack,) = read_stacks(split_lines(dump), of_user)
+    assert (stack.current, [f.line for f in stack.frames]) == (True, [9, 7])
+
+
 def test_python_warnings() -> None:
     reading = read(
         f"{KERNEL}:3: UserWarning: slow path\n  T.copy(a, b)\n{TILELANG}:9: DeprecationWarning: old\n  x()\n"

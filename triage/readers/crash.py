@@ -69,8 +69,9 @@ def read_crash(lines: Sequence[Line], start: int, artifact: str | None, user: Us
 
 
 def read_stacks(lines: Sequence[Line], user: User) -> tuple[Stack, ...]:
-    """Every thread's stack in a faulthandler dump (`dump_traceback`, or a signal registered with it)."""
-    stacks, _ = _stacks(lines, 0, user)
+    """Every thread's stack in a faulthandler dump (`dump_traceback`, a signal registered with it, or a crash)."""
+    crashed = bool(lines) and lines[0].view.startswith("Fatal Python error: ")
+    stacks, _ = _stacks(lines, int(crashed), user)
     return tuple(stacks)
 
 
