@@ -17,7 +17,7 @@ from typing import Any
 import regex
 
 from triage import conditions
-from triage.knowledge.match import Record, Trial, search, try_rule, typed
+from triage.knowledge.match import Record, Trial, invariant, search, try_rule, typed
 from triage.knowledge.pattern import Alternative, alternatives, specificity
 from triage.knowledge.rule import Rule, RuleSet
 
@@ -100,7 +100,7 @@ def _beyond_text(
     if tries:
         return (), tries[0].why
     unseen = []
-    for condition in rule.match.when + rule.match.same_fault:
+    for condition in rule.match.when + invariant(rule, captures):
         asked = conditions.holds(condition, {**facts, **captures})
         known = condition.fact in captures or condition.fact in facts
         if not asked.holds and known:

@@ -196,7 +196,7 @@ def try_rule(rule: Rule, record: Record, facts: Mapping[str, Any]) -> Trial:
         frame = raising_frame(record.error) if record.error else None
         if frame is None or frame.user is False or search(match.line, frame.text) is None:
             return Trial(Outcome.MISS, captures, "the line that raised is another one, or was not seen")
-    asked = conditions.all_hold(match.when + match.same_fault, {**facts, **record.fields, **captures})
+    asked = conditions.all_hold(match.when + invariant(rule, captures), {**facts, **record.fields, **captures})
     if not asked.holds:
         return Trial(Outcome.MISS, captures, asked.why)
     for condition in match.unless:
@@ -210,6 +210,11 @@ def try_rule(rule: Rule, record: Record, facts: Mapping[str, Any]) -> Trial:
         return Trial(Outcome.MISS, captures, seen[1])
     outcome = Outcome.MATCH if seen[0] else Outcome.UNOBSERVED
     return Trial(outcome, captures, "; ".join(r for r in (*reasons, seen[1]) if r))
+
+
+def invariant(rule: Rule, captures: Mapping[str, Any]) -> tuple[conditions.Condition, ...]:
+    """The `same_fault` conditions about what was captured; another wording of the same error may not say it."""
+    return tuple(condition for condition in rule.match.same_fault if condition.fact in captures)
 
 
 def search(pattern: str, text: str) -> regex.Match[str] | None:

@@ -1,0 +1,5 @@
+import torch
+
+got = torch.arange(64.0).reshape(8, 8)
+wanted = got.clone()
+torch.testing.assert_close(got, wanted)

@@ -1,0 +1,3 @@
+import built_at_import
+
+built_at_import.matmul(256, 256, 256)

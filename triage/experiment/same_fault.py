@@ -1,0 +1,336 @@
+"""The oracle of script experiments: does a changed copy of a script show the same fault as the start? Pure.
+
+A reducer that takes any failure for the failure slips from one bug to the next. So what ended the start becomes a
+`Start`, what ended a candidate becomes one in the same way, and `outcome` says in which parts they differ:
+
+    kind, exception, raiser (path and function outside the user's files; "" if the script's own line raised), pass, phase
+    rule and operands      where a rule of knowledge reads the error and its raising frame was seen
+    callee                 what the user's line calls, such as `T.gemm`
+    text                   the decisive line, numbers blanked, where no rule reads it
+    statement              the script's own `raise`, `assert` or `sys.exit`, where that made the error
+    ended                  what became of the error: raised again in other words, or passed on as an exit status
+    importing, nan         it came while a module was imported; its values are NaN, which agrees with nothing
+
+Operands must be equal, except those that the rule's `same_fault` conditions read: of these the conditions must hold,
+and no extent may become empty. Only errors that were seen as events count; what a script prints is no evidence. A time-out or a broken experiment shows
+nothing, unless the start hung in the same place.
+
+Names in the user's line may differ, for a reducer may rename; so two calls of one operator are told apart only by
+`Outcome.elsewhere`, which says that the user's line reads differently (numbers aside) or is in another function.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from keyword import iskeyword
+
+from triage.conditions import Condition, holds
+from triage.experiment import oracle
+from triage.experiment.oracle import Verdict, decisive, normalize, raiser, told
+from triage.knowledge.match import Outcome as Match
+from triage.knowledge.match import invariant, raising_frame, record_of_error, try_rule, user_raised
+from triage.knowledge.pattern import specificity
+from triage.knowledge.rule import Rule, RuleSet
+from triage.knowledge.stages import Stages
+from triage.model import ErrorRecord, FaultKey, Frame
+from triage.readers import decisive as decisive_record
+
+
+@dataclass(frozen=True)
+class Outcome(oracle.Outcome):
+    """`elsewhere`: the same fault, but at a line of the user's that reads differently, or in another function."""
+
+    elsewhere: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """What ended a run, as far as it identifies the fault."""
+
+    key: FaultKey
+    #: the conditions of the rule that stay true while operands change
+    invariant: tuple[Condition, ...] = ()
+    phase: str = ""
+    #: where a hang is: the kernel that was being built or launched
+    kernel: str = ""
+    statement: str = ""
+    ended: tuple[str, ...] = ()
+    importing: bool = False
+    nan: bool = False
+    #: function and text of the user's line, for `Outcome.elsewhere`
+    line: tuple[str, str] = ("", "")
+
+
+def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages: Stages) -> Start | None:
+    """The fault that ended a run, whose last error is the last of `errors`; None where none was seen as an event."""
+    last = errors[-1] if errors else None
+    if status not in ("failed", "timed_out") or last is None or last.origin != "event":
+        return None
+    if (status == "timed_out") != (last.kind == "timeout"):
+        return None
+    if last.kind == "timeout":
+        return _hang(last)
+    if last.type == "Killed" or last.suspect:  # a limit of the experiment, or the virtual device, may have caused it
+        return None
+    passed_on = _passed_on(errors) if last.type == "SystemExit" else None
+    outer = passed_on or last
+    one = decisive_record(outer)
+    frames = one.frames or outer.frames
+    guess = stages.stage_of(one)
+    echo = _echo(errors, one)
+    phase = one.phase or outer.phase or (echo.phase if echo else None) or ""
+    rule, operands = _rule(one, guess.stage, rules)
+    raised = raising_frame(one)
+    own = user_raised(one)
+    key = FaultKey(
+        kind=one.kind,
+        exception=one.type,
+        raiser="" if raised is not None and raised.user else raiser(frames),
+        pass_name=one.pass_name or outer.pass_name or (echo.pass_name if echo else None) or guess.pass_name or "",
+        rule=rule.code if rule else "",
+        callee=callee(frames),
+        operands=operands,
+        text="" if rule or one.kind == "signal" else normalize(decisive(one.message)),
+    )
+    at = _user_frame(frames)
+    return Start(
+        key,
+        invariant=invariant(rule, operands) if rule else (),
+        phase=phase,
+        statement=_words(raised.text) if own and raised else "",
+        ended=_ended(last, one, passed_on),
+        importing=_importing(frames),
+        nan=re.search(r"\bnan\b", told(one.message), re.IGNORECASE) is not None,
+        line=(at.function, normalize(at.text)) if at else ("", ""),
+    )
+
+
+def outcome(
+    start: Start, shown_status: str, shown_errors: Sequence[ErrorRecord], rules: RuleSet, stages: Stages
+) -> Outcome:
+    """Compare what a candidate showed (`shown_errors`: the last is what ended it) with the start."""
+    if shown_status == "succeeded":
+        return Outcome(Verdict.NONE)
+    other = start_of(shown_errors, shown_status, rules, stages)
+    if shown_status == "timed_out":
+        if other is not None and start.key.kind == "timeout" and not differing(start, other):
+            return Outcome(Verdict.SAME, elsewhere=start.line != other.line)
+        return Outcome(Verdict.UNKNOWN, why="timed_out")
+    if shown_status != "failed":
+        return Outcome(Verdict.UNKNOWN, why=shown_status)
+    if other is None:
+        return Outcome(Verdict.UNKNOWN, why="it failed, and no event says why")
+    differs = differing(start, other)
+    if differs:
+        return Outcome(Verdict.OTHER, differs, why=_shown_difference(start, other, differs))
+    elsewhere = start.line != other.line
+    return Outcome(Verdict.SAME, why="at another line of the script" if elsewhere else "", elsewhere=elsewhere)
+
+
+def differing(start: Start, other: Start) -> tuple[str, ...]:
+    """The parts in which another fault differs from the start; none if it is the same."""
+    parts = [name for name in IDENTITY if getattr(start.key, name) != getattr(other.key, name)]
+    parts += [name for name in CIRCUMSTANCES if getattr(start, name) != getattr(other, name)]
+    if start.key.rule != other.key.rule:
+        return tuple(parts)
+    mine, theirs = start.key.operands, other.key.operands
+    free = {name for condition in start.invariant for name in (condition.fact, *condition.right)}
+    for name in sorted(mine.keys() | theirs.keys()):
+        both = name in mine and name in theirs
+        if not both or (mine[name] != theirs[name] and not (name in free and _alike(mine[name], theirs[name]))):
+            parts.append(f"operands.{name}")
+    parts += [condition.text for condition in start.invariant if not holds(condition, theirs).holds]
+    return tuple(parts)
+
+
+def _alike(one: object, other: object) -> bool:
+    """Whether an operand that may change is still of its kind: a number, a symbol or a shape, and empty only if it was."""
+    return isinstance(one, str) == isinstance(other, str) and _is_empty(one) == _is_empty(other)
+
+
+def _is_empty(value: object) -> bool:
+    """Whether an extent, or one of a shape, is zero or negative."""
+    if isinstance(value, str):
+        return re.search(r"(?<![\w.])(?:0|-\d+)(?![\w.])", value) is not None
+    return isinstance(value, int | float) and value <= 0
+
+
+IDENTITY = ("kind", "exception", "raiser", "pass_name", "rule", "callee", "text")
+CIRCUMSTANCES = ("phase", "kernel", "statement", "ended", "importing", "nan")
+
+
+@dataclass(frozen=True)
+class Unsteady:
+    """Why a start cannot be minimized: of `runs` runs of the unchanged script, `other` did not show its fault."""
+
+    runs: int
+    other: int
+    differs: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
+def steady(start: Start, repeats: Sequence[Start | None]) -> Unsteady | None:
+    """None if every repeat of the unchanged script (its `start_of`) shows the very same fault, operands included."""
+    exact = dataclasses.replace(start, invariant=())
+    counted = Counter(
+        part
+        for repeat in repeats
+        if repeat != start
+        for part in (("fault",) if repeat is None else differing(exact, repeat) or ("line",))
+    )
+    if not counted:
+        return None
+    other = sum(repeat != start for repeat in repeats)
+    parts = tuple(sorted(counted))
+    none = counted["fault"]
+    why = f"{other} of {len(repeats)} repeats of the unchanged script did not show its fault"
+    told_apart = [*([f"{none} showed none that can be told"] if none else []), *(p for p in parts if p != "fault")]
+    return Unsteady(len(repeats), other, parts, f"{why}: {', '.join(told_apart)}")
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """How often a fault came: in `same` of `runs` runs that could tell; `low` and `high` bound its rate (exact, 95 %)."""
+
+    same: int
+    runs: int
+    low: float
+    high: float
+
+
+def rate(outcomes: Iterable[oracle.Outcome], confidence: float = 0.95) -> Reproduction:
+    """The rate of `same-fault`, with its Clopper-Pearson interval. Runs of unknown outcome do not count."""
+    verdicts = [one.verdict for one in outcomes if one.verdict is not Verdict.UNKNOWN]
+    same, runs = verdicts.count(Verdict.SAME), len(verdicts)
+    tail = (1 - confidence) / 2
+    low = 0.0 if same == 0 else _root(lambda p: at_least(same, runs, p) - tail)
+    high = 1.0 if same == runs else _root(lambda p: at_least(same + 1, runs, p) - (1 - tail))
+    return Reproduction(same, runs, low, high)
+
+
+def at_least(count: int, runs: int, p: float) -> float:
+    """The probability of `count` or more successes of `runs`, each of probability `p`."""
+    return math.fsum(math.comb(runs, k) * p**k * (1 - p) ** (runs - k) for k in range(count, runs + 1))
+
+
+def _root(rising: Callable[[float], float]) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return (low + high) / 2
+
+
+# --------------------------------------------------------------------------------------------------------
+
+
+def _hang(error: ErrorRecord) -> Start | None:
+    """A hang is known by the phase and the kernel in which it is; without a phase it has no place."""
+    if not error.phase:
+        return None
+    key = FaultKey("timeout", error.type, callee=callee(error.frames))
+    at = _user_frame(error.frames)
+    line = (at.function, normalize(at.text)) if at else ("", "")
+    return Start(key, phase=error.phase, kernel=error.kernel or "", line=line)
+
+
+def _passed_on(errors: Sequence[ErrorRecord]) -> ErrorRecord | None:
+    """The error that a script caught before it ended itself by an exit status."""
+    caught = (e for e in reversed(errors[:-1]) if e.origin == "event" and e.handled and not (e.recovered or e.stubbed))
+    return next(caught, None)
+
+
+def _ended(last: ErrorRecord, one: ErrorRecord, passed_on: ErrorRecord | None) -> tuple[str, ...]:
+    """How the decisive error came to end the script, if not by itself."""
+    said: tuple[str, ...] = ("caught",) if last.handled or passed_on else ()
+    if last.type == one.type and last.message == one.message:
+        return said
+    frame = raising_frame(last)
+    if frame is None or not user_raised(last):
+        return (*said, last.type, raiser(last.frames))
+    return (*said, last.type, _words(frame.text), normalize(last.message.partition("\n")[0]))
+
+
+def _echo(errors: Sequence[ErrorRecord], one: ErrorRecord) -> ErrorRecord | None:
+    """The same error as it was seen on its way out of a compile, where phase and pass were known."""
+    return next((e for e in errors if e.handled and (e.type, e.message) == (one.type, one.message)), None)
+
+
+def _rule(error: ErrorRecord, stage: str | None, rules: RuleSet) -> tuple[Rule | None, dict[str, object]]:
+    """The rule that reads an error, and what it captured; of several the one whose text demands most."""
+    record = record_of_error(error, stage)
+    trials = [(rule, try_rule(rule, record, {})) for rule in rules.on("error") if rule.level == "fault"]
+    matched = [(rule, trial) for rule, trial in trials if trial.outcome is Match.MATCH]
+    if not matched:
+        return None, {}
+    rule, trial = max(matched, key=lambda pair: specificity(pair[0].match.text) if pair[0].match.text else 0)
+    return rule, dict(trial.captures)
+
+
+def _user_frame(frames: Sequence[Frame]) -> Frame | None:
+    return next((frame for frame in reversed(frames) if frame.user), None)
+
+
+def _importing(frames: Sequence[Frame]) -> bool:
+    """Whether the error came while the script imported a module, and not while it ran."""
+    script = next((number for number, frame in enumerate(frames) if frame.user), len(frames))
+    return any(frame.function == "<module>" for frame in frames[script + 1 :])
+
+
+CALL = re.compile(r"(?<![\w.])([A-Za-z_]\w*(?:\s*\.\s*\w+)*)\s*\(")
+DECORATOR = re.compile(r"@\s*([\w.]+)")
+
+
+def callee(frames: Sequence[Frame]) -> str:
+    """The name of what the deepest user line calls, as it is written there: the call that failed where the frame tells
+    its columns, else the outermost one; "" where it calls nothing."""
+    frame = _user_frame(frames)
+    if frame is None:
+        return ""
+    text = frame.text.partition("#")[0]
+    decorator = DECORATOR.match(text)
+    if decorator:
+        return decorator[1]
+    calls = [(m, "".join(m[1].split())) for m in CALL.finditer(text) if not iskeyword(m[1])]
+    if text.startswith(("def ", "class ")):
+        calls = calls[1:]
+    if frame.column is not None and frame.end_column is not None:
+        width = frame.end_column - frame.column
+        calls = [c for c in calls if _closing(text, c[0].end()) - c[0].start() == width] or calls
+    return calls[0][1] if calls else ""
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the parenthesis that opens before `at` is closed; the end of the text if it is not."""
+    depth = 1
+    while at < len(text) and depth:
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+    return at
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _shown_difference(start: Start, other: Start, differs: Sequence[str]) -> str:
+    shown = []
+    for part in differs:
+        name = part.removeprefix("operands.")
+        if name != part:
+            shown.append(f"{name}: {start.key.operands.get(name)} → {other.key.operands.get(name)}")
+        elif part in IDENTITY:
+            shown.append(f"{part}: {getattr(start.key, part) or 'none'} → {getattr(other.key, part) or 'none'}")
+        elif part in CIRCUMSTANCES:
+            shown.append(f"{part}: {getattr(start, part) or 'none'} → {getattr(other, part) or 'none'}")
+        else:
+            shown.append(f"not {part}")
+    return "; ".join(shown)
