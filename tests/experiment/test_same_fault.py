@@ -143,10 +143,10 @@ def test_the_same_words_raised_by_the_script_are_another_fault() -> None:
 
 def test_the_script_s_own_raise_is_known_by_its_statement() -> None:
     own = mismatch(type="ValueError", message="m = 100 is odd", frames=(MODULE, RAISE))
-    moved = dataclasses.replace(RAISE, line=2, function="other")
+    moved = dataclasses.replace(RAISE, line=2)
     assert compared(own, dataclasses.replace(own, frames=(moved,))).verdict is Verdict.SAME
     otherwise = dataclasses.replace(RAISE, text='raise ValueError(f"m = {m} is odd")')
-    assert compared(own, dataclasses.replace(own, frames=(MODULE, otherwise))).differs == ("statement",)
+    assert compared(own, dataclasses.replace(own, frames=(MODULE, otherwise))).differs == ("statement", "line")
 
 
 def test_an_error_that_is_raised_again_or_passed_on_is_another_fault() -> None:
@@ -219,13 +219,39 @@ def test_values_that_became_nan_are_another_fault() -> None:
     assert compared(wrong("1.5"), wrong("nan")).differs == ("nan",)
 
 
-def test_another_line_of_the_user_is_told() -> None:
-    other = dataclasses.replace(LINE, text="T.gemm(Q_s, K_s, scores)")
-    assert not compared(
-        mismatch(), mismatch(frames=(MODULE, BUILDER, dataclasses.replace(LINE, line=3), GEMM))
-    ).elsewhere
-    found = compared(mismatch(), mismatch(frames=(MODULE, BUILDER, other, GEMM)))
-    assert (found.verdict, found.elsewhere) == (Verdict.SAME, True)
+def at(line: str, *functions: str) -> ErrorRecord:
+    """The mismatch in another line of the user's, with other functions on the way to it."""
+    way = [dataclasses.replace(MODULE, function=name, text="f()") for name in functions]
+    return mismatch(frames=(*way, BUILDER, dataclasses.replace(LINE, line=3, text=line), GEMM))
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "same"),
+    [
+        ("T.gemm(A, B, C, policy=1)", "T.gemm(A, B, C)", True),
+        ("T.gemm(A, B, C[0:64])  # all", "T.gemm(A,B,C[0:8])", True),
+        ("T.gemm(A, B, C)", "T.gemm(A, B, D)", False),
+        ("T.gemm(A, B, C)", "T.gemm(A, B, C, policy=1)", False),
+        ("T.gemm(", "T.gemm(A, B, C)", True),
+        ("T.gemm(A,", "T.gemm(A, B)", True),
+        ("T.gemm(A,", "T.gemm(X, B)", False),
+    ],
+)
+def test_the_same_mistake_in_another_line_is_another_fault_unless_names_changed(
+    line: str, shown: str, same: bool
+) -> None:
+    found = compared(at(line, "<module>"), at(shown, "<module>"))
+    assert (found.verdict, found.differs) == ((Verdict.SAME, ()) if same else (Verdict.OTHER, ("line",)))
+    start = seen(at(line, "<module>"))
+    assert start is not None
+    assert outcome(start, "failed", [at(shown, "<module>")], RULES, STAGES, renamed=True).verdict is Verdict.SAME
+
+
+def test_the_same_line_in_another_function_is_another_fault() -> None:
+    line = "T.gemm(A, B, C)"
+    start = at(line, "<module>", "check", "first")
+    assert compared(start, at(line, "<module>", "first")).verdict is Verdict.SAME
+    assert compared(start, at(line, "<module>", "check", "second")).differs == ("functions",)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ A reducer that takes any failure for the failure slips from one bug to the next.
 
     kind, exception, raiser (path and function outside the user's files; "" if the script's own line raised), pass, phase
     rule and operands      where a rule of knowledge reads the error and its raising frame was seen
-    callee                 what the user's line calls, such as `T.gemm`
+    callee, line           what the user's line calls, such as `T.gemm`, and its words
+    functions              the user's functions on the way to it
     text                   the decisive line, numbers blanked, where no rule reads it
     statement              the script's own `raise`, `assert` or `sys.exit`, where that made the error
     ended                  what became of the error: raised again in other words, or passed on as an exit status
@@ -15,8 +16,9 @@ Operands must be equal, except those that the rule's `same_fault` conditions rea
 and no extent may become empty. Only errors that were seen as events count; what a script prints is no evidence. A time-out or a broken experiment shows
 nothing, unless the start hung in the same place.
 
-Names in the user's line may differ, for a reducer may rename; so two calls of one operator are told apart only by
-`Outcome.elsewhere`, which says that the user's line reads differently (numbers aside) or is in another function.
+Two kernels of one script may hold the same mistake, and dropping the first leads to the second. So the user's line and the
+functions on the way to it must be the start's with nothing but omissions, numbers aside. For a candidate in which names
+were changed (`renamed`) that cannot be asked, and only the callee tells two calls of one operator apart.
 """
 
 from __future__ import annotations
@@ -30,8 +32,7 @@ from dataclasses import dataclass
 from keyword import iskeyword
 
 from triage.conditions import Condition, holds
-from triage.experiment import oracle
-from triage.experiment.oracle import Verdict, decisive, normalize, raiser, told
+from triage.experiment.oracle import Outcome, Verdict, decisive, normalize, raiser, told
 from triage.knowledge.match import Outcome as Match
 from triage.knowledge.match import invariant, raising_frame, record_of_error, try_rule, user_raised
 from triage.knowledge.pattern import specificity
@@ -39,13 +40,6 @@ from triage.knowledge.rule import Rule, RuleSet
 from triage.knowledge.stages import Stages
 from triage.model import ErrorRecord, FaultKey, Frame
 from triage.readers import decisive as decisive_record
-
-
-@dataclass(frozen=True)
-class Outcome(oracle.Outcome):
-    """`elsewhere`: the same fault, but at a line of the user's that reads differently, or in another function."""
-
-    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,8 +56,9 @@ class Start:
     ended: tuple[str, ...] = ()
     importing: bool = False
     nan: bool = False
-    #: function and text of the user's line, for `Outcome.elsewhere`
-    line: tuple[str, str] = ("", "")
+    #: the words of the user's line, numbers blanked, and the names of the functions that lead to it
+    line: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
 
 
 def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages: Stages) -> Start | None:
@@ -97,7 +92,6 @@ def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages:
         operands=operands,
         text="" if rule or one.kind == "signal" else normalize(decisive(one.message)),
     )
-    at = _user_frame(frames)
     return Start(
         key,
         invariant=invariant(rule, operands) if rule else (),
@@ -106,36 +100,49 @@ def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages:
         ended=_ended(last, one, passed_on),
         importing=_importing(frames),
         nan=re.search(r"\bnan\b", told(one.message), re.IGNORECASE) is not None,
-        line=(at.function, normalize(at.text)) if at else ("", ""),
+        line=_line(frames),
+        functions=_functions(frames),
     )
 
 
 def outcome(
-    start: Start, shown_status: str, shown_errors: Sequence[ErrorRecord], rules: RuleSet, stages: Stages
+    start: Start,
+    shown_status: str,
+    shown_errors: Sequence[ErrorRecord],
+    rules: RuleSet,
+    stages: Stages,
+    *,
+    renamed: bool = False,
 ) -> Outcome:
-    """Compare what a candidate showed (`shown_errors`: the last is what ended it) with the start."""
+    """Compare what a candidate showed (`shown_errors`: the last is what ended it) with the start.
+
+    `renamed`: the candidate's names may be others than the start's.
+    """
     if shown_status == "succeeded":
         return Outcome(Verdict.NONE)
     other = start_of(shown_errors, shown_status, rules, stages)
     if shown_status == "timed_out":
-        if other is not None and start.key.kind == "timeout" and not differing(start, other):
-            return Outcome(Verdict.SAME, elsewhere=start.line != other.line)
+        if other is not None and start.key.kind == "timeout" and not differing(start, other, renamed):
+            return Outcome(Verdict.SAME)
         return Outcome(Verdict.UNKNOWN, why="timed_out")
     if shown_status != "failed":
         return Outcome(Verdict.UNKNOWN, why=shown_status)
     if other is None:
         return Outcome(Verdict.UNKNOWN, why="it failed, and no event says why")
-    differs = differing(start, other)
+    differs = differing(start, other, renamed)
     if differs:
         return Outcome(Verdict.OTHER, differs, why=_shown_difference(start, other, differs))
-    elsewhere = start.line != other.line
-    return Outcome(Verdict.SAME, why="at another line of the script" if elsewhere else "", elsewhere=elsewhere)
+    return Outcome(Verdict.SAME)
 
 
-def differing(start: Start, other: Start) -> tuple[str, ...]:
+def differing(start: Start, other: Start, renamed: bool = False) -> tuple[str, ...]:
     """The parts in which another fault differs from the start; none if it is the same."""
     parts = [name for name in IDENTITY if getattr(start.key, name) != getattr(other.key, name)]
     parts += [name for name in CIRCUMSTANCES if getattr(start, name) != getattr(other, name)]
+    if not renamed and not _within(other.line, start.line):
+        parts.append("line")
+    if not renamed and not _within(other.functions, start.functions):
+        parts.append("functions")
     if start.key.rule != other.key.rule:
         return tuple(parts)
     mine, theirs = start.key.operands, other.key.operands
@@ -206,7 +213,7 @@ class Reproduction:
     high: float
 
 
-def rate(outcomes: Iterable[oracle.Outcome], confidence: float = 0.95) -> Reproduction:
+def rate(outcomes: Iterable[Outcome], confidence: float = 0.95) -> Reproduction:
     """The rate of `same-fault`, with its Clopper-Pearson interval. Runs of unknown outcome do not count."""
     verdicts = [one.verdict for one in outcomes if one.verdict is not Verdict.UNKNOWN]
     same, runs = verdicts.count(Verdict.SAME), len(verdicts)
@@ -237,9 +244,13 @@ def _hang(error: ErrorRecord) -> Start | None:
     if not error.phase:
         return None
     key = FaultKey("timeout", error.type, callee=callee(error.frames))
-    at = _user_frame(error.frames)
-    line = (at.function, normalize(at.text)) if at else ("", "")
-    return Start(key, phase=error.phase, kernel=error.kernel or "", line=line)
+    return Start(
+        key,
+        phase=error.phase,
+        kernel=error.kernel or "",
+        line=_line(error.frames),
+        functions=_functions(error.frames),
+    )
 
 
 def _passed_on(errors: Sequence[ErrorRecord]) -> ErrorRecord | None:
@@ -277,6 +288,28 @@ def _rule(error: ErrorRecord, stage: str | None, rules: RuleSet) -> tuple[Rule |
 
 def _user_frame(frames: Sequence[Frame]) -> Frame | None:
     return next((frame for frame in reversed(frames) if frame.user), None)
+
+
+WORD = re.compile(r"\d[\w.]*|\w+|[^\w\s]")
+
+
+def _line(frames: Sequence[Frame]) -> tuple[str, ...]:
+    """The words of the deepest user line, numbers blanked."""
+    frame = _user_frame(frames)
+    words = WORD.findall(frame.text.partition("#")[0]) if frame else []
+    return tuple("0" if word[0].isdigit() else word for word in words)
+
+
+def _functions(frames: Sequence[Frame]) -> tuple[str, ...]:
+    return tuple(frame.function for frame in frames if frame.user)
+
+
+def _within(some: tuple[str, ...], whole: tuple[str, ...]) -> bool:
+    """Whether `some` is `whole` with omissions. Of a statement that goes on in the next line only the beginning was seen."""
+    if whole.count("(") > whole.count(")"):
+        return some[: len(whole)] == whole or _within(some, (*whole, ")"))
+    rest = iter(whole)
+    return all(word in rest for word in some)
 
 
 def _importing(frames: Sequence[Frame]) -> bool:
@@ -331,6 +364,8 @@ def _shown_difference(start: Start, other: Start, differs: Sequence[str]) -> str
             shown.append(f"{part}: {getattr(start.key, part) or 'none'} → {getattr(other.key, part) or 'none'}")
         elif part in CIRCUMSTANCES:
             shown.append(f"{part}: {getattr(start, part) or 'none'} → {getattr(other, part) or 'none'}")
+        elif part in ("line", "functions"):
+            shown.append(f"{part}: {' '.join(getattr(start, part))} → {' '.join(getattr(other, part))}")
         else:
             shown.append(f"not {part}")
     return "; ".join(shown)
