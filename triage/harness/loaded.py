@@ -17,7 +17,12 @@ from types import ModuleType
 from . import hooks
 
 #: package -> top-level packages that are loaded by it alone
-PACKAGES = {"torch": ("torch", "torchgen", "functorch"), "tvm_ffi": ("tvm_ffi",), "tilelang": ("tilelang", "tvm")}
+PACKAGES = {
+    "torch": ("torch", "torchgen", "functorch"),
+    "tvm_ffi": ("tvm_ffi",),
+    "tvm": ("tvm",),
+    "tilelang": ("tilelang",),
+}
 
 
 class Loaded:
@@ -70,14 +75,14 @@ class Loaded:
 
     def restore(self, package: str) -> None:
         """The script imports a package: bring it back, those that it imports first."""
-        for other in self.starts[package]:
-            importlib.import_module(other)
-        sys.modules.update(self.modules[package])
-        if package == "tilelang":
+        if package == "tilelang":  # which finds its own tvm only so
             sys.path[:0] = [entry for entry in self._first if entry not in sys.path]
             for name, value in self._set.items():
                 if os.environ.get(name) == self._environment.get(name):  # unless the script set it before
                     os.environ[name] = value
+        for other in self.starts[package]:
+            importlib.import_module(other)
+        sys.modules.update(self.modules[package])
 
     def shadows(self, folder: str) -> str | None:
         """A file of the folder whose name is that of a module in memory; a process of its own might load that file."""
