@@ -176,6 +176,17 @@ def test_packages_may_be_imported_in_any_order(runner, first) -> None:
     assert runner.run(Candidate(source)).status == "succeeded"
 
 
+def test_forks_do_not_share_their_random_numbers(runner) -> None:
+    source = "import random\nimport numpy\nprint(random.random(), numpy.random.rand())\n"
+    printed = [(runner.again(Candidate(source)).directory / "stdout").read_text().split() for _ in range(2)]
+    assert not set(printed[0]) & set(printed[1])
+
+
+def test_what_c_printed_is_not_lost(runner) -> None:
+    shown = runner.run(Candidate("import ctypes\nctypes.CDLL(None).printf(b'from C\\n')\n"))
+    assert (shown.directory / "stdout").read_text() == "from C\n"
+
+
 def test_a_hang_is_timed_out_and_all_it_started_is_gone(runner, tmp_path) -> None:
     source = f"""import os, subprocess
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)

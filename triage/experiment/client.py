@@ -105,7 +105,11 @@ class Client:
             self._socket.sendall((json.dumps({"type": "run", **request}) + "\n").encode())
         except OSError as error:
             raise TemplateError(f"the template has gone: {error}") from None
-        return Path(self._receive("done", deadline)["result"])
+        try:
+            return Path(self._receive("done", deadline)["result"])
+        except TemplateError:
+            self.close()  # a late answer must not be taken for that of another experiment
+            raise
 
     def _receive(self, wanted: str, deadline: float) -> dict[str, Any]:
         """The next message of a type; others before it are passed over."""

@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import os
+import random
 import resource
 import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -116,6 +119,7 @@ class Trial(keeper.Keeper):
             stream.file.close()
         self._limit()
         self._environment()
+        forget()
         self.loaded.hide()
         if self.request.get("trace"):
             trace(self.request["subject"]["script"], os.path.join(self.dir, "executed"))
@@ -146,6 +150,16 @@ class Trial(keeper.Keeper):
         sys.dont_write_bytecode = True  # the modules beside the script are the user's folder
 
 
+def forget() -> None:
+    """What every fork would have in common, and processes of their own do not: random numbers, warnings once given."""
+    random.seed()
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+    with warnings.catch_warnings():  # entering it makes every module forget what it warned of
+        pass
+
+
 def leave(subject: dict[str, Any]) -> NoReturn:
     """Run the script and end the process as the interpreter would: threads, exit functions, buffers, status."""
     status = 1
@@ -165,6 +179,8 @@ def leave(subject: dict[str, Any]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(BaseException):
             stream.flush()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fflush(None)  # what C and C++ printed
     os._exit(status & 0xFF)
 
 
