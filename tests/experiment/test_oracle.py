@@ -14,6 +14,7 @@ from triage.experiment.oracle import (
     function_name,
     judge,
     normalize,
+    placeless,
     raiser,
     told,
 )
@@ -92,6 +93,8 @@ def test_the_raiser_is_the_innermost_frame_that_says_something() -> None:
     user = Frame("/home/user/kernels/k.py", 3, "main", "", "python", True)
     assert raiser((PYTHON, user)) == "tilelang/cuda/pipeline.py:Prologue"
     assert raiser(()) == ""
+    generated = Frame("/tmp/tmpa1b2/tvm_kernels.cu", 40, "", "", "cxx", False)
+    assert raiser((generated,)) == "tvm_kernels.cu:"
 
 
 @pytest.mark.parametrize(
@@ -129,6 +132,10 @@ def test_what_varies_is_blanked() -> None:
     )
     assert normalize("tl.copy of fp16") == "tl.copy of fp16"
     assert normalize("/tmp/tmp0xab_12/k.cu(4): error") == normalize("/tmp/tmpc-7.1/k.cu(5): error")
+
+
+def test_a_place_is_blanked_and_a_number_is_not() -> None:
+    assert placeless("/tmp/tmpab/k.cu at 0x7f12 of 64 float16") == "k.cu at # of 64 float16"
 
 
 @given(st.text())

@@ -116,6 +116,11 @@ def test_shapes_may_change_while_the_invariant_holds(k_a: int, k_b: int) -> None
     assert (found.verdict is Verdict.SAME) == (k_a != k_b)
 
 
+def test_a_difference_is_told_with_what_was_seen() -> None:
+    wrong = compared(mismatch(), mismatch(0, 64, phase=None))
+    assert wrong.why == "phase: build → none; k_a: 32 → 0"
+
+
 def test_operands_that_no_invariant_reads_must_be_equal() -> None:
     frame = Frame("/project/src/cuda/op/gemm.cc", 257, "tvm::tl::cuda::Partition(int, int)", lang="cxx", user=False)
 

@@ -74,13 +74,16 @@ CARRIERS = re.compile(
 )
 #: everything up to the package, so that the same file has the same name on every machine
 PACKAGE = re.compile(r"^.*?(?:site-packages|dist-packages|/project|/workspace/tilelang)/")
+STANDARD = re.compile(r"^.*/lib/python\d\.\d+/")
 
 
 def raiser(frames: tuple[Frame, ...]) -> str:
     """`path:function` of the innermost frame that is the compiler's and says something; "" without frames."""
     for frame in reversed(frames):
         if frame.user is not True and not CARRIERS.search(frame.function):
-            path = PACKAGE.sub("", frame.file)
+            path = STANDARD.sub("", PACKAGE.sub("", frame.file))
+            if path.startswith("/"):  # generated source in a temporary folder, say
+                path = path.rpartition("/")[2]
             return f"{'' if path.startswith('<') else path}:{function_name(frame.function)}"
     return ""
 
@@ -119,12 +122,22 @@ def decisive(message: str) -> str:
     return next((line.strip() for line in told(message).splitlines() if line.strip()), "")
 
 
-BLANKS = (
+PLACES = (
     (re.compile(r"(?:/[\w.+-]+)+/([\w.+-]+)"), r"\1"),  # a directory differs between machines and experiments
     (re.compile(r"0x[0-9a-fA-F]+"), "#"),
+)
+BLANKS = (
+    *PLACES,
     (re.compile(r"\b([A-Za-z]\w*?)_\d+\b"), r"\1"),  # a name that was made unique
     (re.compile(r"(?<!\w)-?\d+(?:\.\d+)?"), "#"),  # not the one in `float16`
 )
+
+
+def placeless(text: str) -> str:
+    """A text without directories and addresses, which differ between two runs of one script."""
+    for pattern, blank in PLACES:
+        text = pattern.sub(blank, text)
+    return text
 
 
 def normalize(text: str) -> str:

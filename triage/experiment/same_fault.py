@@ -31,8 +31,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 
-from triage.conditions import Condition, holds
-from triage.experiment.oracle import Outcome, Verdict, decisive, normalize, raiser, told
+from triage.conditions import Condition, holds, show
+from triage.experiment.oracle import Outcome, Verdict, decisive, normalize, placeless, raiser, told
 from triage.knowledge.match import Outcome as Match
 from triage.knowledge.match import invariant, raising_frame, record_of_error, try_rule, user_raised
 from triage.knowledge.pattern import specificity
@@ -76,6 +76,8 @@ def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages:
     outer = passed_on or last
     one = decisive_record(outer)
     frames = one.frames or outer.frames
+    # a compiler's message names the user's line without its text; then the call that started the build tells it
+    way = frames if one.kind != "compiler" else outer.frames or frames
     guess = stages.stage_of(one)
     echo = _echo(errors, one)
     phase = one.phase or outer.phase or (echo.phase if echo else None) or ""
@@ -88,7 +90,7 @@ def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages:
         raiser="" if raised is not None and raised.user else raiser(frames),
         pass_name=one.pass_name or outer.pass_name or (echo.pass_name if echo else None) or guess.pass_name or "",
         rule=rule.code if rule else "",
-        callee=callee(frames),
+        callee=callee(way),
         operands=operands,
         text="" if rule or one.kind == "signal" else normalize(decisive(one.message)),
     )
@@ -98,10 +100,10 @@ def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages:
         phase=phase,
         statement=_words(raised.text) if own and raised else "",
         ended=_ended(last, one, passed_on),
-        importing=_importing(frames),
+        importing=_importing(way),
         nan=re.search(r"\bnan\b", told(one.message), re.IGNORECASE) is not None,
-        line=_line(frames),
-        functions=_functions(frames),
+        line=_line(way),
+        functions=_functions(way),
     )
 
 
@@ -283,7 +285,7 @@ def _rule(error: ErrorRecord, stage: str | None, rules: RuleSet) -> tuple[Rule |
     if not matched:
         return None, {}
     rule, trial = max(matched, key=lambda pair: specificity(pair[0].match.text) if pair[0].match.text else 0)
-    return rule, dict(trial.captures)
+    return rule, {name: placeless(v) if isinstance(v, str) else v for name, v in trial.captures.items()}
 
 
 def _user_frame(frames: Sequence[Frame]) -> Frame | None:
@@ -355,17 +357,25 @@ def _words(text: str) -> str:
 
 
 def _shown_difference(start: Start, other: Start, differs: Sequence[str]) -> str:
-    shown = []
-    for part in differs:
-        name = part.removeprefix("operands.")
-        if name != part:
-            shown.append(f"{name}: {start.key.operands.get(name)} → {other.key.operands.get(name)}")
-        elif part in IDENTITY:
-            shown.append(f"{part}: {getattr(start.key, part) or 'none'} → {getattr(other.key, part) or 'none'}")
-        elif part in CIRCUMSTANCES:
-            shown.append(f"{part}: {getattr(start, part) or 'none'} → {getattr(other, part) or 'none'}")
-        elif part in ("line", "functions"):
-            shown.append(f"{part}: {' '.join(getattr(start, part))} → {' '.join(getattr(other, part))}")
-        else:
-            shown.append(f"not {part}")
-    return "; ".join(shown)
+    return "; ".join(_shown_part(start, other, part) for part in differs)
+
+
+def _shown_part(start: Start, other: Start, part: str) -> str:
+    operand = part.removeprefix("operands.")
+    if operand != part:
+        return f"{operand}: {_shown(start.key.operands.get(operand))} → {_shown(other.key.operands.get(operand))}"
+    if part in IDENTITY:
+        one, two = getattr(start.key, part), getattr(other.key, part)
+    elif hasattr(start, part):
+        one, two = getattr(start, part), getattr(other, part)
+    else:
+        return f"not {part}"
+    return f"{part}: {_shown(one)} → {_shown(two)}"
+
+
+def _shown(value: object) -> str:
+    return (
+        show(" ".join(map(str, value)) if isinstance(value, tuple) else value)
+        if value not in (None, "", ())
+        else "none"
+    )
