@@ -22,6 +22,14 @@ class CaseError(Exception):
     """A case that cannot be used; the message says which and what to do."""
 
 
+def keep_out_of_git(folder: Path) -> None:
+    """Make the folder of cases, with the `.gitignore` that keeps it out of git. Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+
+
 class Case:
     """One case directory. `create` makes a new one, `open` takes one that exists."""
 
@@ -32,10 +40,7 @@ class Case:
     def create(cls, root: Path, name: str) -> Case:
         """Make `root/.triage/<name>-<n>` with the first free n, and the `.gitignore` that keeps cases out of git."""
         parent = root / ROOT
-        parent.mkdir(parents=True, exist_ok=True)
-        ignore = parent / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
+        keep_out_of_git(parent)
         safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:60].strip(".") or "case"
         for number in range(1, 1_000_000):
             path = parent / f"{safe}-{number}"

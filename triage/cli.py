@@ -74,6 +74,9 @@ def _dispatch(words: list[str]) -> int:
         words, subject = _split_run(words)
         args, rest = parser.parse_known_args(words)
         return _run(args, rest, subject)
+    if words[:1] == ["minimize"] and "--" in words:
+        at = words.index("--")
+        return _minimize(parser.parse_args(words[:at]), words[at + 1 :])
     args = parser.parse_args(words)
     if args.command is None:
         parser.print_help()
@@ -132,6 +135,18 @@ def _parser() -> argparse.ArgumentParser:
     _walk_options(resume)
     _output_options(resume)
     resume.set_defaults(function=_resume)
+
+    minimize = commands.add_parser(
+        "minimize", help="make a failing script small while it shows the same fault",
+        usage="triage minimize [OPTIONS] kernel.py -o PATH [-- ARGS…]", allow_abbrev=False,
+    )  # fmt: skip
+    minimize.add_argument("script", help="the failing script; it is not changed, changed copies of it are run")
+    minimize.add_argument("-o", dest="output", required=True, metavar="PATH", help="where to write the small script")
+    minimize.add_argument("--arch", help="architecture of the virtual device, as sm_90a")
+    minimize.add_argument("--call", metavar="EXPR", help="evaluate this in the script afterwards")
+    minimize.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
+    minimize.add_argument("--budget", type=_seconds, default=600.0, metavar="S", help="stop searching after S s (600)")
+    minimize.set_defaults(function=_minimize)
 
     report = commands.add_parser("report", help="draw the report of a case again")
     report.add_argument("case", nargs="?", help="the case directory (default: the latest)")
@@ -368,6 +383,39 @@ def _case(text: str | None) -> Case:
         return Case.open(named) if named else Case.latest(Path.cwd())
     except CaseError as error:
         raise UsageError(str(error)) from None
+
+
+def _minimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
+    from triage.experiment.minimize_script import NothingToMinimizeError
+    from triage.experiment.template import TemplateError
+    from triage.minimizing import Request, minimize
+    from triage.progress import Progress
+
+    if args.arch is not None:
+        _known_architecture(args.arch)
+    output = Path(args.output)
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise UsageError(f"-o {args.output}: name a file in a folder that exists")
+    script = _readable_script(args.script)
+    if output.exists() and output.samefile(script):
+        raise UsageError("-o names the script itself; the minimized one goes to a file of its own")
+    request = Request(script, output, tuple(argv), args.call, args.python, args.arch, budget=args.budget)
+    print("triage: this runs changed copies of the script, in processes and folders of their own", file=sys.stderr)
+    _stop_as_interrupt()
+    try:
+        with Progress(sys.stderr) as progress:
+            result = minimize(request, progress.tell)
+    except (NothingToMinimizeError, TemplateError) as error:
+        print(f"triage: nothing was minimized: {error}", file=sys.stderr)
+        return UNKNOWN
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{args.script} to {args.output}: {error}") from None
+    ended = "" if result.finished else "; the time ran out, --budget gives more"
+    print(
+        f"{args.output}: {result.lines_before} -> {result.lines} lines, the same fault"
+        f"{f' ({result.rule})' if result.rule else ''}; {result.runs} runs in {result.seconds:.1f} s{ended}"
+    )
+    return HEALTHY
 
 
 def _report(args: argparse.Namespace) -> int:

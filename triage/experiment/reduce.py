@@ -16,6 +16,7 @@ remembers what a text showed.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -99,17 +100,14 @@ class Reducer:
             again = any((text := opened(self.source, p)) is not None and self._try(text) for p in pieces(self.source))
 
     def _parts(self) -> None:
-        """Parts of statements, one at a time from the first; after a success the text is read anew."""
-        done: set[str] = set()
-        again = True
-        while again:
-            again = False
-            for text in _smaller(self.source):
-                if text not in done:
-                    done.add(text)
-                    if self._try(text):
-                        again = True
-                        break
+        """Parts of statements, from the first to the last; after a success the text is read anew and gone on from there."""
+        at = 0
+        while True:
+            text = next(itertools.islice(_smaller(self.source), at, None), None)
+            if text is None:
+                return
+            if not self._try(text):
+                at += 1
 
 
 # ------------------------------------------------------------------------------------------------------------ guesses
@@ -199,11 +197,13 @@ def _smaller(source: str) -> Iterator[str]:
 def _smaller_numbers(tree: ast.Module, source: str) -> Iterator[str]:
     """One number halved wherever it stands: a size is written at the tensor, at the tile and at the call."""
     numbers = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and type(n.value) is int}
-    for number in sorted((n for n in numbers if n >= SMALL), reverse=True):
-        yield re.sub(rf"(?<![\w.]){number}(?![\w.])", str(number // 2), source)
+    for number in sorted((n for n in numbers if n > SMALL), reverse=True):
+        for smaller in dict.fromkeys((SMALL, 4 * SMALL, number // 2)):
+            if smaller < number:
+                yield re.sub(rf"(?<![\w.]){number}(?![\w.])", str(smaller), source)
 
 
-#: numbers below this are left as they are
+#: numbers up to this are left as they are
 SMALL = 4
 
 Spot = tuple[int, int]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -136,6 +137,26 @@ def bare(source: str) -> str:
         if number not in strings and (line.strip() or (number in inside and number not in strings))
     ]  # fmt: skip
     return "\n".join(kept) + "\n"
+
+
+def spaced(source: str) -> str:
+    """The source with two blank lines around the functions and classes of the top level, as formatters write it."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return source
+    defined = (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
+    apart = {
+        _start(node)
+        for before, node in itertools.pairwise(body)
+        if isinstance(before, defined) or isinstance(node, defined)
+    }
+    lines = [
+        f"\n\n{line}" if n in apart else line
+        for n, line in enumerate(source.splitlines(), 1)
+        if line.strip() or n not in apart
+    ]
+    return "\n".join(lines).strip("\n") + "\n"
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers

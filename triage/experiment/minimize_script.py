@@ -1,0 +1,158 @@
+"""Minimize a failing script: its fault confirmed first, then made small under the oracle, the best always on disk.
+
+    start      the script as it is, a few times: it must fail, and each time with the same fault
+    reduce     `reduce.py` proposes smaller texts, a warm worker runs each, the oracle says whether it is the same fault
+    end        the result once more in a run of its own, with the header that says what it shows
+
+Every experiment is known by its content: what was run before is answered from its directory, so after a kill the same
+command goes on where it was and ends with the same text.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from triage.experiment.minimal import OutOfBudget
+from triage.experiment.oracle import Verdict
+from triage.experiment.reduce import Reducer
+from triage.experiment.same_fault import Start, outcome, start_of, steady
+from triage.experiment.scripts import Candidate, ScriptRunner, Shown
+from triage.knowledge.rule import RuleSet
+from triage.knowledge.stages import Stages
+from triage.model import ErrorRecord
+
+#: how often the start is run before it is reduced
+STARTS = 3
+#: a candidate may take so many times as long as the start, in seconds at least `SHORTEST`
+PATIENCE, SHORTEST = 3.0, 10.0
+
+
+class NothingToMinimizeError(Exception):
+    """The start shows no fault, none that is known, or not always the same; the message says which."""
+
+
+@dataclass(frozen=True)
+class Minimized:
+    """`text` shows the fault of `error`. `finished`: nothing more could be taken away, else the time ran out."""
+
+    text: str
+    error: ErrorRecord
+    rule: str
+    lines: int
+    lines_before: int
+    tries: int
+    runs: int
+    other_faults: int
+    seconds: float
+    finished: bool
+
+
+class Search:
+    """Asks the runner about texts and the oracle about what they showed."""
+
+    def __init__(self, runner: ScriptRunner, start: Start, rules: RuleSet, stages: Stages, limit: float) -> None:
+        self.runner, self.start, self.rules, self.stages, self.limit = runner, start, rules, stages, limit
+        self.deadline = float("inf")
+        self.argv: tuple[str, ...] = ()
+        self.call: str | None = None
+        self.others = 0
+
+    def holds(self, text: str) -> bool:
+        """Whether a text shows the same fault. Raises `OutOfBudget` after the deadline."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise OutOfBudget
+        shown = self.runner.run(Candidate(text, self.argv, self.call), min(self.limit, left + 1.0))
+        verdict = outcome(self.start, shown.status, shown.errors, self.rules, self.stages).verdict
+        self.others += verdict == Verdict.OTHER
+        return verdict == Verdict.SAME
+
+
+def minimize_script(
+    runner: ScriptRunner,
+    source: str,
+    *,
+    argv: tuple[str, ...] = (),
+    call: str | None = None,
+    rules: RuleSet,
+    stages: Stages,
+    budget: float,
+    keep: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Minimized:
+    """The smallest script found in `budget` seconds that shows the fault of `source`.
+
+    Raises `NothingToMinimizeError` where the start cannot be relied on, `TemplateError` where nothing can be run.
+    """
+    began = time.monotonic()
+    progress("running the script as it is")
+    first = runner.run(Candidate(source, argv, call, trace=True), 300.0)
+    start, error = _start(first, rules, stages)
+    repeats = [runner.again(Candidate(source, argv, call), 300.0) for _ in range(STARTS - 1)]
+    unsteady = steady(start, [start_of(shown.errors, shown.status, rules, stages) for shown in repeats])
+    if unsteady is not None:
+        raise NothingToMinimizeError(f"the script does not show the same fault every time: {unsteady}")
+    search = Search(runner, start, rules, stages, max(SHORTEST, PATIENCE * max(shown.seconds for shown in repeats)))
+    search.deadline, search.argv, search.call = began + budget, argv, call
+    lines_before = len(source.splitlines())
+
+    def better(text: str) -> None:
+        keep(text)
+        progress(f"{lines_before} lines -> {len(text.splitlines())} ({runner.count} runs)")
+
+    reducer = Reducer(source, search.holds, better, _reached(source, first.executed), _path(error))
+    text = reducer.run()
+    last = runner.run(Candidate(text, argv, call), search.limit)
+    return Minimized(
+        text, last.errors[-1] if last.errors else error, start.key.rule, len(text.splitlines()), lines_before, reducer.tries, runner.count, search.others,
+        round(time.monotonic() - began, 2), reducer.finished,
+    )  # fmt: skip
+
+
+def _start(shown: Shown, rules: RuleSet, stages: Stages) -> tuple[Start, ErrorRecord]:
+    start = start_of(shown.errors, shown.status, rules, stages)
+    if start is not None and shown.errors:
+        return start, shown.errors[-1]
+    if shown.status == "succeeded":
+        raise NothingToMinimizeError("the script runs to its end: there is no fault to keep")
+    raise NothingToMinimizeError(f"the script ended ({shown.why or shown.status}), and no error says why")
+
+
+def _reached(source: str, executed: frozenset[int] | None) -> frozenset[int] | None:
+    """The lines that ran, and those of function bodies that a compiler read without running them.
+
+    TileLang runs a rewritten copy of a kernel's body, which a trace of the file does not see: a function whose `def`
+    ran under a decorator counts as run as a whole.
+    """
+    if executed is None:
+        return None
+    seen = set(executed)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and any(_is_dsl(d) and d.lineno in executed for d in node.decorator_list):
+            seen |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return frozenset(seen)
+
+
+def _is_dsl(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator).startswith(("T.", "tilelang.", "tl."))
+
+
+def _path(error: ErrorRecord) -> tuple[int, ...]:
+    """The user's lines on the way to the error, the raising one last."""
+    return tuple(frame.line for frame in error.frames if frame.user and frame.line)
+
+
+def header(result: Minimized, script: Path, versions: str, target: str) -> str:
+    """The comment that tells a reader of the minimized script what it shows and how to see it."""
+    said = result.error.message.strip().splitlines()
+    lines = [
+        f"Minimized from {script.name} by triage: {result.lines_before} -> {result.lines} lines.",
+        f"Shows: {result.rule + ' ' if result.rule else ''}{result.error.type}: {said[0] if said else ''}",
+        f"With: {versions}; target {target}",
+        "Run: python THIS_FILE" + ("" if result.finished else " (the search ran out of time; it may get smaller)"),
+    ]
+    return "".join(f"# {line}\n" for line in lines)

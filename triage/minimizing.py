@@ -1,0 +1,81 @@
+"""`triage minimize`: one capability by itself. Prepares what the search needs, and writes what it finds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from triage.case import ROOT, keep_out_of_git
+from triage.experiment.minimize_script import Minimized, header, minimize_script
+from triage.experiment.scripts import ScriptRunner
+from triage.experiment.source import spaced
+from triage.knowledge.files import rules_root
+from triage.knowledge.load import load_rules
+from triage.knowledge.stages import Stages
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to minimize, where to write it, and how long to search, in seconds."""
+
+    script: Path
+    output: Path
+    argv: tuple[str, ...] = ()
+    call: str | None = None
+    python: str | None = None
+    arch: str | None = None
+    compile: bool = True
+    budget: float = 600.0
+
+
+def minimize(request: Request, progress: Callable[[str], None]) -> Minimized:
+    """Write the smallest script found to `request.output`, which holds the best so far at any time.
+
+    Raises `NothingToMinimizeError`, `TemplateError`, and `OSError` where the output cannot be written.
+    """
+    source = request.script.read_text(encoding="utf-8")
+    with ScriptRunner(
+        _directory(request, source),
+        request.script,
+        python=request.python,
+        arch=request.arch,
+        compile=request.compile,
+        outputs=(request.output,),
+    ) as runner:
+        result = minimize_script(
+            runner, source, argv=request.argv, call=request.call,
+            rules=load_rules(), stages=Stages.load(rules_root() / "reference" / "stages.toml"),
+            budget=request.budget, keep=lambda text: _write(request.output, text), progress=progress,
+        )  # fmt: skip
+        head = header(result, request.script, runner.versions, runner.target)
+    _write(request.output, head + spaced(result.text))
+    return result
+
+
+def _directory(request: Request, source: str) -> Path:
+    """The folder of the experiments: the same for the same question, so that a second call goes on with the first."""
+    asked = json.dumps(
+        [source, request.argv, request.call, request.arch, request.compile, str(request.script.absolute())]
+    )
+    name = f"minimize-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
+    parent = Path.cwd() / ROOT
+    try:
+        keep_out_of_git(parent)
+        (parent / name).mkdir(exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="triage-minimize-"))
+    return parent / name
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: a kill in between must leave the best so far."""
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.name}-", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(text)
+    shutil.move(file.name, path)
