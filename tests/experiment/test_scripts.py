@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,8 +177,21 @@ def test_packages_may_be_imported_in_any_order(runner, first) -> None:
     assert runner.run(Candidate(source)).status == "succeeded"
 
 
+def may_leave_the_network() -> bool:
+    command = ["unshare", "--net"] if os.getuid() == 0 else ["unshare", "--user", "--net"]
+    return shutil.which("unshare") is not None and subprocess.run([*command, "true"], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not may_leave_the_network(), reason="this kernel does not let a process leave its network")
+def test_a_candidate_has_no_network_but_its_own(runner) -> None:
+    own = "import socket\nserver = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(server.getsockname())\n"
+    assert runner.run(Candidate(own)).status == "succeeded"
+    shown = runner.run(Candidate("import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=5)\n"))
+    assert "unreachable" in shown.errors[-1].message
+
+
 def test_forks_do_not_share_their_random_numbers(runner) -> None:
-    source = "import random\nimport numpy\nprint(random.random(), numpy.random.rand())\n"
+    source = "import random, numpy, torch\nprint(random.random(), numpy.random.rand(), torch.rand(1).item())\n"
     printed = [(runner.again(Candidate(source)).directory / "stdout").read_text().split() for _ in range(2)]
     assert not set(printed[0]) & set(printed[1])
 
