@@ -93,6 +93,7 @@ def test_what_shows_no_fault_is_no_start(errors: tuple[ErrorRecord, ...], status
     [
         (mismatch(0, 0), ("exception", "operands")),
         (mismatch(0, 64), ("operands.k_a",)),
+        (mismatch(64, 32), ("k_a != k_b",)),
         (mismatch("k", 64), ("operands.k_a",)),
         (mismatch(type="ValueError"), ("exception",)),
         (mismatch(phase="import"), ("phase",)),
@@ -111,9 +112,14 @@ def test_each_part_of_a_fault_counts(shown: ErrorRecord, differs: tuple[str, ...
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
-def test_shapes_may_change_while_the_invariant_holds(k_a: int, k_b: int) -> None:
+def test_shapes_may_change_while_the_invariant_holds_and_the_larger_stays_the_larger(k_a: int, k_b: int) -> None:
     found = compared(mismatch(), mismatch(k_a, k_b))
-    assert (found.verdict is Verdict.SAME) == (k_a != k_b)
+    assert (found.verdict is Verdict.SAME) == (k_a < k_b)
+
+
+@pytest.mark.parametrize(("k_a", "k_b", "same"), [("m", "n", True), ("m", 64, False), ("2 * k", "k", True)])
+def test_a_symbol_stays_a_symbol(k_a: object, k_b: object, same: bool) -> None:
+    assert (compared(mismatch("k", "n"), mismatch(k_a, k_b)).verdict is Verdict.SAME) == same
 
 
 def test_a_difference_is_told_with_what_was_seen() -> None:

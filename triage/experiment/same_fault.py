@@ -13,7 +13,7 @@ A reducer that takes any failure for the failure slips from one bug to the next.
     importing, nan         it came while a module was imported; its values are NaN, which agrees with nothing
 
 Operands must be equal, except those that the rule's `same_fault` conditions read: of these the conditions must hold,
-and no extent may become empty. Only errors that were seen as events count; what a script prints is no evidence. A time-out or a broken experiment shows
+the larger of two stays the larger, and no extent becomes empty. Only errors that were seen as events count; what a script prints is no evidence. A time-out or a broken experiment shows
 nothing, unless the start hung in the same place.
 
 Two kernels of one script may hold the same mistake, and dropping the first leads to the second. So the user's line and the
@@ -27,7 +27,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 
@@ -153,8 +153,16 @@ def differing(start: Start, other: Start, renamed: bool = False) -> tuple[str, .
         both = name in mine and name in theirs
         if not both or (mine[name] != theirs[name] and not (name in free and _alike(mine[name], theirs[name]))):
             parts.append(f"operands.{name}")
-    parts += [condition.text for condition in start.invariant if not holds(condition, theirs).holds]
+    parts += [c.text for c in start.invariant if not holds(c, theirs).holds or _order(c, mine) != _order(c, theirs)]
     return tuple(parts)
+
+
+def _order(condition: Condition, operands: Mapping[str, object]) -> bool | None:
+    """Of two numbers that must differ, whether the first is the smaller one: too few arguments are not too many."""
+    if condition.op != "!=":
+        return None
+    one, two = operands.get(condition.fact), operands.get(condition.right[0])
+    return one < two if isinstance(one, int | float) and isinstance(two, int | float) else None
 
 
 def _alike(one: object, other: object) -> bool:
