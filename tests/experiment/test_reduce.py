@@ -54,6 +54,23 @@ def test_what_is_left_is_what_the_fault_needs() -> None:
     assert reducer.finished
 
 
+def test_a_parameter_goes_with_what_every_call_passes_for_it() -> None:
+    source = "def f(a, b, c=1):\n    use(b)\nf(1, 2)\nf(3, 4, c=5)\n"
+
+    def holds(text: str) -> bool:
+        calls = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call)]
+        function = next((n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)), None)
+        passed = [len(c.args) + len(c.keywords) for c in calls if ast.unparse(c.func) == "f"]
+        return (
+            function is not None
+            and "def f(b" in text.replace("a, ", "")
+            and "use(b)" in text
+            and passed == [len(function.args.args)] * 2
+        )
+
+    assert Reducer(source, lambda text: holds(text) or text == source).run() == "def f(b):\n    use(b)\nf(2)\nf(4)\n"
+
+
 def test_what_never_ran_goes_in_one_trial() -> None:
     tried: list[str] = []
 

@@ -97,6 +97,8 @@ def minimize_script(
     if unsteady is not None:
         raise NothingToMinimizeError(f"the script does not show the same fault every time: {unsteady}")
     search = Search(runner, start, rules, stages, max(SHORTEST, PATIENCE * max(shown.seconds for shown in repeats)))
+    # what is wrong before the device compiler needs none; it is the dearest part of a script that runs on
+    runner.compile = runner.compile and start.phase == "device"
     search.deadline, search.argv, search.call = began + budget, argv, call
     lines_before = len(source.splitlines())
 

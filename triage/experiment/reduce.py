@@ -186,10 +186,37 @@ def _smaller(source: str) -> Iterator[str]:
     """Texts with one expression made smaller: an argument, a decorator or an element gone, a number halved."""
     tree = ast.parse(source)
     lines = source.splitlines()
+    yield from _fewer_parameters(tree, lines)
     yield from _smaller_numbers(tree, source)
     for node in ast.walk(tree):
         for low, high, new in _edits(node):
             text = _replaced(lines, low, high, new)
+            if text is not None:
+                yield text
+
+
+def _fewer_parameters(tree: ast.Module, lines: list[str]) -> Iterator[str]:
+    """One parameter of a function gone, and what every call by the function's name passes for it."""
+    for function in (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)):
+        given = function.args
+        if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
+            continue
+        calls = [
+            n for n in ast.walk(tree)
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == function.name
+        ]  # fmt: skip
+        plain = len(given.args) - len(given.defaults)
+        ends: list[ast.AST] = [*given.args[:plain], *given.defaults]
+        for index, parameter in enumerate(given.args):
+            spots = [_spot_of(list(given.args), index, ends)]
+            for call in calls:
+                parts: list[ast.AST] = [*call.args, *call.keywords]
+                named = [n for n, k in enumerate(parts) if isinstance(k, ast.keyword) and k.arg == parameter.arg]
+                for at in [index] if index < len(call.args) else named:
+                    spots.append(_spot_of(parts, at, parts))
+            text: str | None = "\n".join(lines) + "\n"
+            for low, high in sorted(spots, reverse=True):
+                text = _replaced((text or "").splitlines(), low, high, "")
             if text is not None:
                 yield text
 
@@ -226,14 +253,17 @@ def _edits(node: ast.AST) -> Iterator[tuple[Spot, Spot, str]]:
 
 def _without_each(parts: list[ast.AST], ends: list[ast.AST] | None = None) -> Iterator[tuple[Spot, Spot, str]]:
     """Each part gone with the comma behind it, of the last the one before it. A part reaches to the end of its `ends`."""
-    ends = ends or parts
     for index in reversed(range(len(parts))):
-        if index + 1 < len(parts):
-            yield _low(parts[index]), _low(parts[index + 1]), ""
-        elif index:
-            yield _high(ends[index - 1]), _high(ends[index]), ""
-        else:
-            yield _low(parts[index]), _high(ends[index]), ""
+        yield (*_spot_of(parts, index, ends or parts), "")
+
+
+def _spot_of(parts: list[ast.AST], index: int, ends: list[ast.AST]) -> tuple[Spot, Spot]:
+    """Where a part is, with one comma beside it."""
+    if index + 1 < len(parts):
+        return _low(parts[index]), _low(parts[index + 1])
+    if index:
+        return _high(ends[index - 1]), _high(ends[index])
+    return _low(parts[index]), _high(ends[index])
 
 
 def _low(node: ast.AST) -> Spot:
