@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -103,6 +104,14 @@ def test_a_candidate_that_is_well_succeeds(runner) -> None:
     assert [e["phase"] for e in told(shown, "compile.begin")][:2] == ["lower", "codegen"]
 
 
+def test_tilelang_finds_the_virtual_device_wherever_it_looks(runner) -> None:
+    source = PRODUCT.replace("tilelang.compile(", "kernel = tilelang.compile(")
+    source += "import torch\nfrom tilelang.profiler import bench\nassert bench.device == 'cuda:0'\n"
+    source += "assert bench.Event is torch.cuda.Event\nkernel.get_profiler().do_bench()\n"
+    shown = runner.run(Candidate(source))
+    assert (shown.status, shown.errors) == ("succeeded", ())
+
+
 def test_no_candidate_is_answered_with_a_kernel_of_another(runner) -> None:
     with_cache = 'import os\nos.environ["TILELANG_DISABLE_CACHE"] = "0"\n' + PRODUCT
     with_cache += "from tilelang.cache.kernel_cache import KernelCache\nprint(sorted(os.listdir(os.environ['TILELANG_CACHE_DIR'])))\n"
@@ -156,6 +165,23 @@ def test_variables_set_before_the_import_count(runner) -> None:
     assert (shown.status, shown.arch) == ("succeeded", "sm_80")
     assert [set(e["set"]) for e in told(shown, "env")] == [{"TILELANG_DEFAULT_TARGET"}]
     assert {"torch", "tvm_ffi", "tilelang"} == {e["name"] for e in told(shown, "module")}
+
+
+def test_a_variable_that_is_read_while_packages_load_needs_a_process_of_its_own(runner, folder, tmp_path) -> None:
+    source = "import os\nos.environ['CUDA_HOME'] = '/no/cuda'\nfrom tilelang.env import CUDA_HOME\nprint(CUDA_HOME, os.getcwd())\nassert 0\n"
+    shown = runner.run(Candidate(source, trace=True))
+    assert (shown.status, shown.errors[-1].type, shown.errors[-1].frames[-1].line) == ("failed", "AssertionError", 5)
+    assert shown.executed == {1, 2, 3, 4, 5}
+    home, place = (shown.directory / "stdout").read_text().split()
+    assert (home, Path(place).parent.parent) == ("/no/cuda", runner.directory)
+    count = runner.count
+    assert runner.run(Candidate(source, trace=True)) == shown
+    assert runner.count == count
+    same = {"CUDA_HOME": "/no/cuda"}
+    with ScriptRunner(tmp_path, folder / "kernel.py", env=same, cwd=folder) as told_before:
+        warm = told_before.run(Candidate(source))
+    assert warm.errors[-1].frames[-1].line == 5
+    assert "exit" in json.loads((warm.directory / "result.json").read_text())["facts"]  # no process of its own
 
 
 def test_nothing_is_imported_before_the_script_does(runner) -> None:

@@ -77,6 +77,7 @@ class Subject:
     """What to run: a script file or a module, for which device, and what to call in it afterwards.
 
     `arch_source` is "argument" if the user asked for `arch`, otherwise it is a default that the script may override.
+    `text` is a file whose text is run in the place of the script's; `trace` has the lines that ran written to `executed`.
     """
 
     script: Path | None = None
@@ -88,6 +89,8 @@ class Subject:
     arch_source: str = "default"  # argument | default
     call: str | None = None
     compile: bool = True
+    text: Path | None = None
+    trace: bool = False
 
     def spec(self, directory: Path, blobs: Path) -> dict[str, Any]:
         cwd = self.cwd or Path.cwd()
@@ -104,6 +107,8 @@ class Subject:
             "target": {"kind": "cuda", "arch": self.arch},
             "call": self.call,
             "compile": self.compile,
+            **({"text": str(self.text.absolute())} if self.text else {}),
+            **({"trace": True} if self.trace else {}),
         }
 
 

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from triage.experiment import process
 from triage.experiment.client import GRACE, Client
 from triage.experiment.errors import Observed, errors_of, greeted, read_events, read_exit
 from triage.experiment.kernels import kernels_of
@@ -187,22 +188,44 @@ class ScriptRunner(Client):
             arch_source="argument" if self.arch else "default",
             call=candidate.call,
             compile=self.compile,
-        ).spec(directory, self.directory / "blobs")
+            text=text,
+            trace=candidate.trace,
+        )
         request = {
             "id": id,
             "op": "script",
             "dir": str(directory),
-            "subject": {**subject, "text": str(text)},
-            "trace": candidate.trace,
+            "subject": subject.spec(directory, self.directory / "blobs"),
             "limits": {"seconds": seconds, **self.limits},
         }
         try:
-            self.ask(request, time.monotonic() + seconds + MARGIN)
+            result = _read_json(self.ask(request, time.monotonic() + seconds + MARGIN))
+            if (result.get("facts") or {}).get("cold"):
+                self._execute_cold(subject, directory, seconds)
         finally:
             for name in SCRATCH:
                 shutil.rmtree(directory / name, ignore_errors=True)
         _write_json(directory / "asked.json", {"seconds": seconds})
         return directory
+
+    def _execute_cold(self, subject: Subject, directory: Path, seconds: float) -> None:
+        """Run a candidate in a process of its own, because it sets what packages read while they load."""
+        private = {"HOME": str(directory / "home"), "TMPDIR": str(directory / "tmp")}
+        shutil.rmtree(directory / "work", ignore_errors=True)
+        self.scratch.make(directory / "work")
+        (directory / "executed").unlink(missing_ok=True)
+        ended = process.run_subject(
+            subject,
+            directory,
+            self.directory / "blobs",
+            python=self.python,
+            timeout=seconds,
+            memory=self.limits["memory"],
+            env={**self.env, **private},
+        ).exit
+        status = "infra_error" if ended.status == "killed" else ended.status
+        why = f"the experiment was ended: {ended.reason}" if ended.status == "killed" else ended.error or ""
+        _write_json(directory / "result.json", {"status": status, "why": why, "seconds": ended.seconds})
 
     def _read(self, id: str, directory: Path) -> Shown:
         """What the files of a finished experiment say."""

@@ -68,6 +68,10 @@ def run(spec: dict[str, Any]) -> None:
     Observer(context).install()
     _watch_threads(context)
     _watch_warnings(context)
+    if spec.get("trace"):
+        from . import lines
+
+        lines.trace(spec["script"], os.path.join(spec["dir"], "executed"))
     Script(context).run()
 
 

@@ -3,12 +3,12 @@
 The request (`serve.py` passes it on) is
 
     {"type": "run", "id", "op": "script", "dir": path, "subject": SPEC2 with "text": path of the candidate,
-     "env": {name: value or null}, "trace": bool,
+     "env": {name: value or null},
      "limits": {"seconds", "memory": bytes, "output": bytes, "file": bytes, "processes"}}
 
 The script runs as under `boot.py`, except that torch and tilelang are in memory when it imports them. What it leaves in
-`dir` is what a step of a cold run leaves; with `trace` also `executed`: the lines of the script that ran, one number a
-line, each written when it runs first, so that no crash loses them. `result.json` has the keeper's verdict as its fact.
+`dir` is what a step of a cold run leaves. `result.json` has the keeper's verdict as its fact, or `cold`: a script that sets
+variables which are read while packages load, before it imports them, needs a process of its own.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType, FrameType
 from typing import Any, NoReturn
 
-from . import boot, errors, keeper
+from . import boot, keeper
 from .loaded import Loaded
 
 #: between SIGUSR1 (stacks), SIGTERM and SIGKILL, in seconds: a candidate has nothing to put in order
 GRACE = 0.2
+#: the file in which the script's process says that it needs to start cold
+COLD = "cold"
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 PR_SET_DUMPABLE = 4
@@ -75,6 +75,12 @@ class Trial(keeper.Keeper):
             why = f"{shadow} beside the script has the name of a module that is already loaded here"
             return result | {"status": "infra_error", "why": why, "seconds": 0.0}
         self.run()
+        cold = os.path.join(self.dir, COLD)
+        if os.path.exists(cold):
+            with open(cold, encoding="utf-8") as file:
+                why = f"{file.read()} set before the import"
+            os.remove(cold)
+            return result | {"status": "infra_error", "why": why, "facts": {"cold": True}, "seconds": 0.0}
         ended = self.ended
         why = (
             f"the experiment was ended: {ended['reason']}" if ended["status"] == "killed" else ended.get("error") or ""
@@ -129,10 +135,14 @@ class Trial(keeper.Keeper):
         self._limit()
         self._environment()
         forget()
-        self.loaded.hide()
-        if self.request.get("trace"):
-            trace(self.request["subject"]["script"], os.path.join(self.dir, "executed"))
+        self.loaded.hide(self._give_up)
         leave(self.request["subject"])
+
+    def _give_up(self, names: list[str]) -> NoReturn:
+        """The packages would have loaded otherwise under these variables."""
+        with open(os.path.join(self.dir, COLD), "w", encoding="utf-8") as file:
+            file.write(", ".join(names))
+        os._exit(0)
 
     def _limit(self) -> None:
         """A file that grows too large ends the process by SIGXFSZ, which nothing in the script can take for its own."""
@@ -208,70 +218,3 @@ def leave(subject: dict[str, Any]) -> NoReturn:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).fflush(None)  # what C and C++ printed
     os._exit(status & 0xFF)
-
-
-# ---------------------------------------------------------------------------------------------------- lines that ran
-
-
-def trace(script: str, into: str) -> None:
-    """From now on, write every line of the script to the file `into` when it runs for the first time."""
-    path = os.path.abspath(script)
-    open(into, "w").close()
-    ran = Lines(path, into)
-    if hasattr(sys, "monitoring"):
-        _monitor(path, ran)
-    else:
-        _settrace(path, ran)
-
-
-class Lines:
-    """The lines of one file that ran. Code that tilelang's DSL made of a function counts as that function."""
-
-    def __init__(self, path: str, into: str) -> None:
-        self.path = path
-        self.into = into
-        self.seen: set[int] = set()
-        #: the code of the file itself: that of the module, which runs first, and all that is in it
-        self.own: set[CodeType] = set()
-
-    def note(self, code: CodeType, line: int | None) -> None:
-        if not self.own:
-            self.own = set(_nested(code))
-        if line is None or line in self.seen or not (code in self.own or errors.is_written(code, line)):
-            return
-        self.seen.add(line)
-        with contextlib.suppress(OSError), open(self.into, "a") as file:  # the script may close every descriptor
-            file.write(f"{line}\n")
-
-
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _nested(constant)
-
-
-def _monitor(path: str, ran: Lines) -> None:
-    monitoring = sys.monitoring  # type: ignore[attr-defined]
-
-    def on_line(code: CodeType, line: int) -> Any:
-        if code.co_filename == path:
-            ran.note(code, line)
-        return monitoring.DISABLE  # once for each place
-
-    monitoring.use_tool_id(monitoring.COVERAGE_ID, "triage")
-    monitoring.register_callback(monitoring.COVERAGE_ID, monitoring.events.LINE, on_line)
-    monitoring.set_events(monitoring.COVERAGE_ID, monitoring.events.LINE)
-
-
-def _settrace(path: str, ran: Lines) -> None:
-    def in_script(frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line":
-            ran.note(frame.f_code, frame.f_lineno)
-        return in_script
-
-    def on_call(frame: FrameType, event: str, _: Any) -> Any:
-        return in_script if frame.f_code.co_filename == path else None
-
-    threading.settrace(on_call)
-    sys.settrace(on_call)
