@@ -1,0 +1,86 @@
+"""`triage minimize` beside `python -m tilelang.autodd` on the same scripts: `python benchmarks/minimize.py [NAME…]`.
+
+For every script of `benchmarks/minimize/` (or those named): wall seconds and lines of code left of both, and the ratio of
+the seconds. autodd looks for the first line of the error's message and is stopped after `--limit` seconds; what it has
+on disk by then counts. Both run one after the other on the same machine, without a GPU, for sm_90a.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+TARGET = '{"kind": "cuda", "arch": "sm_90a"}'
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for each of the two (600)")
+    options = parser.parse_args()
+    scripts = [p for p in sorted((HERE / "minimize").glob("*.py")) if not options.names or p.stem in options.names]
+    print(f"{'script':26} {'lines':>5}  {'triage':>14}  {'autodd':>14}  ratio of seconds")
+    for script in scripts:
+        with tempfile.TemporaryDirectory(prefix="minimize-") as folder:
+            ours = run_triage(script, Path(folder), options.limit)
+            theirs = run_autodd(script, Path(folder), options.limit)
+        shown = "  ".join(f"{seconds:6.1f} s {lines:3} l" for seconds, lines in (ours, theirs))
+        print(f"{script.stem:26} {code_lines(script.read_text()):5}  {shown}  {ours[0] / theirs[0]:.2f}", flush=True)
+
+
+def run_triage(script: Path, folder: Path, limit: float) -> tuple[float, int]:
+    output = folder / "triage.py"
+    words = ["-m", "triage", "minimize", str(script), "-o", str(output), "--budget", str(limit)]
+    return timed(words, folder, limit + 60, output)
+
+
+def run_autodd(script: Path, folder: Path, limit: float) -> tuple[float, int]:
+    output = folder / "autodd.py"
+    words = ["-m", "tilelang.autodd", str(script), "--err-msg", message_of(script, folder), "-o", str(output)]
+    return timed(words, folder, limit, output)
+
+
+def message_of(script: Path, folder: Path) -> str:
+    """The first line of the error with which the script ends."""
+    done = subprocess.run([sys.executable, str(script)], cwd=folder, env=environment(), capture_output=True, text=True)
+    lines = done.stderr.splitlines()
+    last = max(n for n, line in enumerate(lines) if line and not line[0].isspace() and ": " in line)
+    return lines[last].split(": ", 1)[1]
+
+
+def timed(words: list[str], folder: Path, limit: float, output: Path) -> tuple[float, int]:
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=folder, env=environment(), start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        process.wait(limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.wait()
+    seconds = time.monotonic() - start
+    return seconds, code_lines(output.read_text()) if output.exists() else 0
+
+
+def code_lines(text: str) -> int:
+    """Lines of a script as `ast.unparse` writes it: no comments, one layout for both."""
+    return len([line for line in ast.unparse(ast.parse(text)).splitlines() if line.strip()])
+
+
+def environment() -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILELANG_", "TL_", "TVM_"))}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**kept, "PYTHONPATH": path, "TILELANG_DEFAULT_TARGET": TARGET, "TILELANG_DISABLE_CACHE": "1"}
+
+
+if __name__ == "__main__":
+    main()
