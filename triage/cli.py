@@ -386,8 +386,8 @@ def _case(text: str | None) -> Case:
 
 
 def _minimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
-    from triage.experiment.minimize_script import NothingToMinimizeError
     from triage.experiment.client import TemplateError
+    from triage.experiment.minimize_script import NothingToMinimizeError
     from triage.minimizing import Request, minimize
     from triage.progress import Progress
 

@@ -177,6 +177,28 @@ def test_an_error_that_is_raised_again_or_passed_on_is_another_fault() -> None:
     assert outcome(start, "failed", (mismatch(9, 9, handled=True), exit_), RULES, STAGES).verdict is Verdict.OTHER
 
 
+def test_what_was_caught_before_must_be_of_the_same_kind() -> None:
+    """An autotuner whose kernels all fail ends in one and the same error, whatever they failed of."""
+    raised = dataclasses.replace(GEMM, file=f"{PACKAGES}/tilelang/autotuner/tuner.py", function="run")
+    last = mismatch(
+        type="RuntimeError", message="Auto-tuning failed: No configuration compiled", frames=(MODULE, raised)
+    )
+    wide, narrow = mismatch(handled=True), mismatch(16, 48, handled=True)
+    other = mismatch(handled=True, message="T.gemm N shape check failed: N_B = 32, N_C = 64")
+    start = seen(wide, narrow, last)
+    assert start is not None
+
+    def found(*errors: ErrorRecord) -> Outcome:
+        return outcome(start, "failed", errors, RULES, STAGES)
+
+    assert found(narrow, last).verdict is Verdict.SAME
+    assert found(other, last).differs == ("caught",)
+    assert found(wide, other, last).differs == ("caught",)
+    assert found(last).differs == ("caught",)
+    recovered = dataclasses.replace(other, recovered=True)
+    assert found(recovered, wide, last).verdict is Verdict.SAME
+
+
 def test_phase_and_pass_come_from_the_same_error_seen_on_its_way() -> None:
     inner = mismatch(handled=True, phase="lower", pass_name="tl.LowerTileOp", message="something")
     start = seen(inner, mismatch(phase=None, message="something"))

@@ -10,6 +10,7 @@ A reducer that takes any failure for the failure slips from one bug to the next.
     text                   the decisive line, numbers blanked, where no rule reads it
     statement              the script's own `raise`, `assert` or `sys.exit`, where that made the error
     ended                  what became of the error: raised again in other words, or passed on as an exit status
+    caught                 what failed and was caught before: an autotuner's last error is the same whatever its kernels lack
     importing, nan         it came while a module was imported; its values are NaN, which agrees with nothing
 
 Operands must be equal, except those that the rule's `same_fault` conditions read: of these the conditions must hold,
@@ -54,6 +55,8 @@ class Start:
     kernel: str = ""
     statement: str = ""
     ended: tuple[str, ...] = ()
+    #: rule or text, and raiser, of the errors that were caught before it and not made good
+    caught: frozenset[tuple[str, str]] = frozenset()
     importing: bool = False
     nan: bool = False
     #: the words of the user's line, numbers blanked, and the names of the functions that lead to it
@@ -100,6 +103,7 @@ def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages:
         phase=phase,
         statement=_words(raised.text) if own and raised else "",
         ended=_ended(last, one, passed_on),
+        caught=_caught(errors, one, rules, stages),
         importing=_importing(way),
         nan=re.search(r"\bnan\b", told(one.message), re.IGNORECASE) is not None,
         line=_line(way),
@@ -145,6 +149,8 @@ def differing(start: Start, other: Start, renamed: bool = False) -> tuple[str, .
         parts.append("line")
     if not renamed and not _within(other.functions, start.functions):
         parts.append("functions")
+    if bool(start.caught) != bool(other.caught) or not other.caught <= start.caught:
+        parts.append("caught")
     if start.key.rule != other.key.rule:
         return tuple(parts)
     mine, theirs = start.key.operands, other.key.operands
@@ -261,6 +267,21 @@ def _hang(error: ErrorRecord) -> Start | None:
         line=_line(error.frames),
         functions=_functions(error.frames),
     )
+
+
+def _caught(
+    errors: Sequence[ErrorRecord], one: ErrorRecord, rules: RuleSet, stages: Stages
+) -> frozenset[tuple[str, str]]:
+    found = set()
+    for error in errors:
+        inner = decisive_record(error)
+        echo = (inner.type, inner.message) == (one.type, one.message)
+        if echo or not error.handled or error.recovered or error.stubbed:
+            continue
+        rule, _ = _rule(inner, stages.stage_of(inner).stage, rules)
+        said = rule.code if rule else f"{inner.type}: {normalize(decisive(inner.message))}"
+        found.add((said, raiser(inner.frames or error.frames)))
+    return frozenset(found)
 
 
 def _passed_on(errors: Sequence[ErrorRecord]) -> ErrorRecord | None:
@@ -382,8 +403,8 @@ def _shown_part(start: Start, other: Start, part: str) -> str:
 
 
 def _shown(value: object) -> str:
-    return (
-        show(" ".join(map(str, value)) if isinstance(value, tuple) else value)
-        if value not in (None, "", ())
-        else "none"
-    )
+    if isinstance(value, frozenset):
+        value = tuple(said for said, _ in sorted(value))
+    if isinstance(value, tuple):
+        value = " ".join(map(str, value))
+    return "none" if value is None or value == "" else show(value)
