@@ -10,7 +10,6 @@ command goes on where it was and ends with the same text.
 
 from __future__ import annotations
 
-import ast
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -106,7 +105,7 @@ def minimize_script(
         keep(text)
         progress(f"{lines_before} lines -> {len(text.splitlines())} ({runner.count} runs)")
 
-    reducer = Reducer(source, search.holds, better, _reached(source, first.executed), _path(error))
+    reducer = Reducer(source, search.holds, better, first.executed, _path(error))
     text = reducer.run()
     last = runner.run(Candidate(text, argv, call), search.limit)
     return Minimized(
@@ -122,25 +121,6 @@ def _start(shown: Shown, rules: RuleSet, stages: Stages) -> tuple[Start, ErrorRe
     if shown.status == "succeeded":
         raise NothingToMinimizeError("the script runs to its end: there is no fault to keep")
     raise NothingToMinimizeError(f"the script ended ({shown.why or shown.status}), and no error says why")
-
-
-def _reached(source: str, executed: frozenset[int] | None) -> frozenset[int] | None:
-    """The lines that ran, and those of function bodies that a compiler read without running them.
-
-    TileLang runs a rewritten copy of a kernel's body, which a trace of the file does not see: a function whose `def`
-    ran under a decorator counts as run as a whole.
-    """
-    if executed is None:
-        return None
-    seen = set(executed)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef) and any(_is_dsl(d) and d.lineno in executed for d in node.decorator_list):
-            seen |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return frozenset(seen)
-
-
-def _is_dsl(decorator: ast.expr) -> bool:
-    return ast.unparse(decorator).startswith(("T.", "tilelang.", "tl."))
 
 
 def _path(error: ErrorRecord) -> tuple[int, ...]:
