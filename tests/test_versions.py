@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -24,6 +24,7 @@ def test_the_order_is_that_of_packaging(one: str, other: str) -> None:
     assert (key(one) == key(other)) == (Version(one) == Version(other))
 
 
+@settings(max_examples=2000)
 @given(VERSION, st.lists(st.tuples(OP, VERSION).map("".join), max_size=3))
 def test_specifiers_mean_what_they_mean_to_packaging(version: str, clauses: list[str]) -> None:
     specifier = ",".join(clauses)
@@ -45,6 +46,10 @@ def test_compatible_releases_and_prefixes(version: str, wanted: str) -> None:
         ("0.1.10", "<0.1.13,>=0.1.11", False),
         ("0.1.8.post1", "==0.1.8", False),
         ("13.0", ">=12", True),
+        ("0.2a1", "<0.2", False),
+        ("0.2a1", "<0.2.post1", True),
+        ("0.2.post1.dev4", "<0.2.post1", False),
+        ("0.2rc1.dev2", "<0.2rc1", True),
         ("1", "", True),
     ],
 )

@@ -81,8 +81,11 @@ def _meets(version: str, clause: str) -> bool:
         return have >= want and _padded(version, len(prefix)) == prefix
     if op == ">":  # 1.2.post1 is no answer to >1.2
         return have > want and not (have[2][0] and not want[2][0] and have[:2] == want[:2])
-    if op == "<":  # nor is 1.2rc1 one to <1.2
-        return have < want and not (have[1][0] < _FINAL <= want[1][0] and have[0] == want[0])
+    if (
+        op == "<"
+    ):  # nor is 1.2rc1 one to <1.2: the bound lies below all that leads to it, if it is no such version itself
+        leads = want[1][0] < _FINAL or want[3][0] == 0
+        return have < (want if leads else key(f"{wanted.partition('+')[0]}.dev0"))
     return {"==": have == want, "!=": have != want, "<=": have <= want, ">=": have >= want}[op]
 
 
