@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -74,8 +74,6 @@ def _directory(request: Request, source: str) -> Path:
 
 def _write(path: Path, text: str) -> None:
     """Whole or not at all: a kill in between must leave the best so far."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}-", delete=False, encoding="utf-8"
-    ) as file:
-        file.write(text)
-    shutil.move(file.name, path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.experiment.minimal import OutOfBudget
@@ -26,6 +26,8 @@ from triage.model import ErrorRecord
 
 #: how often the start is run before it is reduced
 STARTS = 3
+#: how long the script as it is may take, in seconds
+START_LIMIT = 300.0
 #: a candidate may take so many times as long as the start, in seconds at least `SHORTEST`
 PATIENCE, SHORTEST = 3.0, 10.0
 
@@ -43,32 +45,9 @@ class Minimized:
     rule: str
     lines: int
     lines_before: int
-    tries: int
     runs: int
-    other_faults: int
     seconds: float
     finished: bool
-
-
-class Search:
-    """Asks the runner about texts and the oracle about what they showed."""
-
-    def __init__(self, runner: ScriptRunner, start: Start, rules: RuleSet, stages: Stages, limit: float) -> None:
-        self.runner, self.start, self.rules, self.stages, self.limit = runner, start, rules, stages, limit
-        self.deadline = float("inf")
-        self.argv: tuple[str, ...] = ()
-        self.call: str | None = None
-        self.others = 0
-
-    def holds(self, text: str) -> bool:
-        """Whether a text shows the same fault. Raises `OutOfBudget` after the deadline."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise OutOfBudget
-        shown = self.runner.run(Candidate(text, self.argv, self.call), min(self.limit, left + 1.0))
-        verdict = outcome(self.start, shown.status, shown.errors, self.rules, self.stages).verdict
-        self.others += verdict == Verdict.OTHER
-        return verdict == Verdict.SAME
 
 
 def minimize_script(
@@ -89,28 +68,35 @@ def minimize_script(
     """
     began = time.monotonic()
     progress("running the script as it is")
-    first = runner.run(Candidate(source, argv, call, trace=True), 300.0)
+    asked = Candidate(source, argv, call)
+    first = runner.run(replace(asked, trace=True), START_LIMIT)
     start, error = _start(first, rules, stages)
-    repeats = [runner.again(Candidate(source, argv, call), 300.0) for _ in range(STARTS - 1)]
+    repeats = [runner.again(asked, START_LIMIT) for _ in range(STARTS - 1)]
     unsteady = steady(start, [start_of(shown.errors, shown.status, rules, stages) for shown in repeats])
     if unsteady is not None:
         raise NothingToMinimizeError(f"the script does not show the same fault every time: {unsteady}")
-    search = Search(runner, start, rules, stages, max(SHORTEST, PATIENCE * max(shown.seconds for shown in repeats)))
+    limit = max(SHORTEST, PATIENCE * max(shown.seconds for shown in repeats))
     # what is wrong before the device compiler needs none; it is the dearest part of a script that runs on
     runner.compile = runner.compile and start.phase == "device"
-    search.deadline, search.argv, search.call = began + budget, argv, call
     lines_before = len(source.splitlines())
+
+    def holds(text: str) -> bool:
+        left = began + budget - time.monotonic()
+        if left <= 0:
+            raise OutOfBudget
+        shown = runner.run(replace(asked, source=text), min(limit, left + 1.0))
+        return outcome(start, shown.status, shown.errors, rules, stages).verdict == Verdict.SAME
 
     def better(text: str) -> None:
         keep(text)
         progress(f"{lines_before} lines -> {len(text.splitlines())} ({runner.count} runs)")
 
-    reducer = Reducer(source, search.holds, better, first.executed, _path(error))
+    reducer = Reducer(source, holds, better, first.executed, _path(error))
     text = reducer.run()
-    last = runner.run(Candidate(text, argv, call), search.limit)
+    last = runner.run(replace(asked, source=text), limit)
     return Minimized(
-        text, last.errors[-1] if last.errors else error, start.key.rule, len(text.splitlines()), lines_before, reducer.tries, runner.count, search.others,
-        round(time.monotonic() - began, 2), reducer.finished,
+        text, last.errors[-1] if last.errors else error, start.key.rule, len(text.splitlines()), lines_before,
+        runner.count, round(time.monotonic() - began, 2), reducer.finished,
     )  # fmt: skip
 
 

@@ -36,7 +36,6 @@ class Reducer:
     executed: Collection[int] | None = None
     #: the lines of `source` that the fault went through, the raising one last
     raising: tuple[int, ...] = ()
-    tries: int = 0
     finished: bool = False
 
     def run(self) -> str:
@@ -57,7 +56,6 @@ class Reducer:
     def _try(self, text: str) -> bool:
         if text == self.source or not _parses(text):
             return False
-        self.tries += 1
         if not self.holds(text):
             return False
         self.source = text
@@ -80,19 +78,13 @@ class Reducer:
             level = [piece for piece in pieces(self.source) if _depth(piece) == depth]
             if not level:
                 return
-            base, start = self.source, self.source
 
-            def still(some: list[Piece], base: str = base, level: list[Piece] = level) -> bool:
-                return self._try_from(without(base, [piece for piece in level if piece not in some]))
+            def still(some: list[Piece], base: str = self.source, level: list[Piece] = level) -> bool:
+                text = without(base, [piece for piece in level if piece not in some])
+                return text == self.source or self._try(text)
 
             minimize(level, still)
             depth += 1
-            if self.source != start:
-                self.source = self.source.rstrip("\n") + "\n"
-
-    def _try_from(self, text: str) -> bool:
-        """As `_try`, for a search that starts from the same text each time and only gets smaller."""
-        return text == self.source or self._try(text)
 
     def _wrappers(self) -> None:
         again = True
@@ -101,12 +93,13 @@ class Reducer:
 
     def _parts(self) -> None:
         """Parts of statements, from the first to the last; after a success the text is read anew and gone on from there."""
-        at = 0
-        while True:
-            text = next(itertools.islice(_smaller(self.source), at, None), None)
-            if text is None:
-                return
-            if not self._try(text):
+        at, again = 0, True
+        while again:
+            again = False
+            for text in itertools.islice(_smaller(self.source), at, None):
+                if self._try(text):
+                    again = True
+                    break
                 at += 1
 
 
@@ -183,16 +176,14 @@ def _parses(text: str) -> bool:
 
 
 def _smaller(source: str) -> Iterator[str]:
-    """Texts with one expression made smaller: an argument, a decorator or an element gone, a number halved."""
+    """Texts with one thing made smaller: a parameter, an argument, a decorator or an element gone, a number less."""
     tree = ast.parse(source)
     lines = source.splitlines()
     yield from _fewer_parameters(tree, lines)
     yield from _smaller_numbers(tree, source)
     for node in ast.walk(tree):
-        for low, high, new in _edits(node):
-            text = _replaced(lines, low, high, new)
-            if text is not None:
-                yield text
+        for low, high in _parts(node):
+            yield _cut(lines, low, high)
 
 
 def _fewer_parameters(tree: ast.Module, lines: list[str]) -> Iterator[str]:
@@ -214,11 +205,10 @@ def _fewer_parameters(tree: ast.Module, lines: list[str]) -> Iterator[str]:
                 named = [n for n, k in enumerate(parts) if isinstance(k, ast.keyword) and k.arg == parameter.arg]
                 for at in [index] if index < len(call.args) else named:
                     spots.append(_spot_of(parts, at, parts))
-            text: str | None = "\n".join(lines) + "\n"
+            text = "\n".join(lines) + "\n"
             for low, high in sorted(spots, reverse=True):
-                text = _replaced((text or "").splitlines(), low, high, "")
-            if text is not None:
-                yield text
+                text = _cut(text.splitlines(), low, high)
+            yield text
 
 
 def _smaller_numbers(tree: ast.Module, source: str) -> Iterator[str]:
@@ -236,29 +226,22 @@ SMALL = 4
 Spot = tuple[int, int]
 
 
-def _edits(node: ast.AST) -> Iterator[tuple[Spot, Spot, str]]:
+def _parts(node: ast.AST) -> Iterator[tuple[Spot, Spot]]:
+    """Where the decorators, arguments and elements of a node are, the last first."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         for decorator in node.decorator_list:
-            yield (decorator.lineno, 0), (decorator.end_lineno or 0, -1), ""
+            yield (decorator.lineno, 0), (decorator.end_lineno or 0, -1)
+    parts: list[ast.AST] = []
     if isinstance(node, ast.Call):
-        parts: list[ast.AST] = [*node.args, *node.keywords]
-        yield from _without_each(parts)
-    if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
-        yield from _without_each(list(node.elts))
-    if isinstance(node, ast.arguments) and not (node.posonlyargs or node.kwonlyargs or node.vararg or node.kwarg):
-        plain = len(node.args) - len(node.defaults)
-        ends: list[ast.AST] = [*node.args[:plain], *node.defaults]
-        yield from _without_each(list(node.args), ends)
-
-
-def _without_each(parts: list[ast.AST], ends: list[ast.AST] | None = None) -> Iterator[tuple[Spot, Spot, str]]:
-    """Each part gone with the comma behind it, of the last the one before it. A part reaches to the end of its `ends`."""
+        parts = [*node.args, *node.keywords]
+    elif isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
+        parts = list(node.elts)
     for index in reversed(range(len(parts))):
-        yield (*_spot_of(parts, index, ends or parts), "")
+        yield _spot_of(parts, index, parts)
 
 
 def _spot_of(parts: list[ast.AST], index: int, ends: list[ast.AST]) -> tuple[Spot, Spot]:
-    """Where a part is, with one comma beside it."""
+    """Where a part is, with one comma beside it; it reaches to the end of its `ends`."""
     if index + 1 < len(parts):
         return _low(parts[index]), _low(parts[index + 1])
     if index:
@@ -274,10 +257,10 @@ def _high(node: ast.AST) -> Spot:
     return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
 
 
-def _replaced(lines: list[str], low: Spot, high: Spot, new: str) -> str | None:
-    """The text with what is between two spots replaced; columns count bytes, and -1 is the end of the line."""
+def _cut(lines: list[str], low: Spot, high: Spot) -> str:
+    """The text without what is between two spots; columns count bytes, and -1 is the end of the line."""
     first, last = lines[low[0] - 1].encode(), lines[high[0] - 1].encode()
     end = len(last) if high[1] < 0 else high[1]
-    middle = (first[: low[1]] + new.encode() + last[end:]).decode(errors="replace")
+    middle = (first[: low[1]] + last[end:]).decode(errors="replace")
     kept = [middle] if middle.strip() else []
     return "\n".join([*lines[: low[0] - 1], *kept, *lines[high[0] :]]) + "\n"
