@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triage.experiment.events import Event, EventReader, final
+from triage.experiment.events import Event, EventReader, final, read_json
 from triage.experiment.kernels import Kernel, blob_of
 from triage.model import ErrorRecord, Frame, Location
 from triage.readers import Reading, decisive, from_event, read_output, read_stacks, split_lines
@@ -67,11 +67,7 @@ def read_events(directory: Path) -> list[dict[str, Any]]:
 
 def read_exit(directory: Path) -> dict[str, Any]:
     """`exit.json` of a finished run; empty where there is none."""
-    try:
-        data = json.loads((directory / "exit.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+    return read_json(directory / "exit.json")
 
 
 def greeted(events: Sequence[Mapping[str, Any]]) -> bool:

@@ -67,3 +67,12 @@ def final(events: list[Event]) -> list[Event]:
 
 def _ordered(event: Event) -> bool:
     return isinstance(event.get("t"), (int, float)) and isinstance(event.get("seq"), int)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object that a run left; empty where there is none."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}

@@ -24,6 +24,7 @@ from typing import Any, Self
 from triage.experiment import process
 from triage.experiment.client import GRACE, Client
 from triage.experiment.errors import Observed, errors_of, greeted, read_events, read_exit
+from triage.experiment.events import read_json
 from triage.experiment.kernels import kernels_of
 from triage.experiment.process import HARNESS, OUTPUT_LIMIT, Subject
 from triage.experiment.scratch import Scratch
@@ -199,7 +200,7 @@ class ScriptRunner(Client):
             "limits": {"seconds": seconds, **self.limits},
         }
         try:
-            result = _read_json(self.ask(request, time.monotonic() + seconds + MARGIN))
+            result = read_json(self.ask(request, time.monotonic() + seconds + MARGIN))
             if (result.get("facts") or {}).get("cold"):
                 self._execute_cold(subject, directory, seconds)
         finally:
@@ -229,8 +230,8 @@ class ScriptRunner(Client):
 
     def _read(self, id: str, directory: Path) -> Shown:
         """What the files of a finished experiment say."""
-        result = _read_json(directory / "result.json")
-        limit = float(_read_json(directory / "asked.json").get("seconds") or 0.0)
+        result = read_json(directory / "result.json")
+        limit = float(read_json(directory / "asked.json").get("seconds") or 0.0)
         events = read_events(directory)
         observed = Observed(
             directory,
@@ -272,7 +273,7 @@ def _status(result: Mapping[str, Any], ended: Mapping[str, Any], greeted: bool) 
 def _settled(known: Shown, directory: Path, seconds: float) -> bool:
     """Whether a stored result would come again: not where triage itself was killed, or more time is given now."""
     if known.status == "timed_out":
-        return float(_read_json(directory / "asked.json").get("seconds") or 0.0) >= seconds
+        return float(read_json(directory / "asked.json").get("seconds") or 0.0) >= seconds
     if known.status == "infra_error":
         ended = read_exit(directory)
         return ended.get("reason") in LIMITS or ended.get("signal") == signal.SIGXFSZ
@@ -311,14 +312,6 @@ def _harness_version() -> str:
     for path in sorted(HARNESS.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _write_json(path: Path, data: Mapping[str, Any]) -> None:

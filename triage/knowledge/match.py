@@ -284,8 +284,9 @@ def raised_where(rule: Rule, error: ErrorRecord) -> tuple[bool | None, str]:
 
 #: modules beside the standard library that a kernel's script loads, and that a file of the same name would replace
 LOADED = frozenset(
-    {"torch", "numpy", "tilelang", "tvm", "triton", "einops", "packaging", "tqdm", "cloudpickle", "psutil"}
+    {"cuda", "torch", "numpy", "tilelang", "tvm", "triton", "einops", "packaging", "tqdm", "cloudpickle", "psutil"}
 )
+NEEDED = sys.stdlib_module_names | LOADED
 
 
 #: `from` a module whose file is named, and which is not where Python or pip puts modules
@@ -300,14 +301,13 @@ def shadowed_module(error: ErrorRecord) -> str | None:
     Either a library's frame ran the file on import, or the text calls the file's module half-made, or a library could
     not import a name from a file that lies in no folder of packages.
     """
-    known = sys.stdlib_module_names | LOADED
     frame = raising_frame(error)
     found = OTHER_FILE.search(error.message)
-    if found and found["module"] in known and frame is not None and frame.user is False:
+    if found and found["module"] in NEEDED and frame is not None and frame.user is False:
         return str(found["module"])
     for caller, frame in zip((None, *error.frames), error.frames, strict=False):
         name = frame.file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
-        if not frame.user or frame.function != "<module>" or name not in known:
+        if not frame.user or frame.function != "<module>" or name not in NEEDED:
             continue
         if (caller is not None and caller.user is False) or regex.search(rf"'{name}'", error.message):
             return name
