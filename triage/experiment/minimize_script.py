@@ -23,6 +23,7 @@ from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.model import ErrorRecord
+from triage.readers import decisive
 
 #: how often the start is run before it is reduced
 STARTS = 3
@@ -105,7 +106,9 @@ def _start(shown: Shown, rules: RuleSet, stages: Stages) -> tuple[Start, ErrorRe
     if start is not None and shown.errors:
         return start, shown.errors[-1]
     if shown.status == "succeeded":
-        raise NothingToMinimizeError("the script runs to its end: there is no fault to keep")
+        raise NothingToMinimizeError(
+            "the script runs to its end: there is no fault to keep (what static checks or warnings tell is not minimized)"
+        )
     raise NothingToMinimizeError(f"the script ended ({shown.why or shown.status}), and no error says why")
 
 
@@ -116,10 +119,11 @@ def _path(error: ErrorRecord) -> tuple[int, ...]:
 
 def header(result: Minimized, script: Path, versions: str, target: str) -> str:
     """The comment that tells a reader of the minimized script what it shows and how to see it."""
-    said = result.error.message.strip().splitlines()
+    decides = decisive(result.error)  # the outer message of a device compiler begins with the whole source
+    said = decides.message.strip().splitlines()
     lines = [
         f"Minimized from {script.name} by triage: {result.lines_before} -> {result.lines} lines.",
-        f"Shows: {result.rule + ' ' if result.rule else ''}{result.error.type}: {said[0] if said else ''}",
+        f"Shows: {result.rule + ' ' if result.rule else ''}{decides.type}: {said[0] if said else ''}",
         f"With: {versions}; target {target}",
         "Run: python THIS_FILE" + ("" if result.finished else " (the search ran out of time; it may get smaller)"),
     ]
