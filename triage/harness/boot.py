@@ -91,6 +91,7 @@ class Observer:
         from . import hooks
 
         hooks.AfterImport(self.WATCHED, self._before, self._after, self._done).install()
+        hooks.AfterImport(["numpy.testing"], lambda module: None, lambda module, _: self._watch_numpy()).install()
 
     def _before(self, module: types.ModuleType) -> None:
         from . import events, target
@@ -122,6 +123,8 @@ class Observer:
             file=getattr(module, "__file__", None),
             seconds=round(seconds, 4),
         )
+        with self.context.guarded(f"watch the comparisons of {name}"):  # before the virtual device, which answers its own
+            self._watch_comparisons(name)
         if self.context.mode == "virtual":
             self._virtual(name, module)
         if name == "tilelang":
@@ -129,6 +132,20 @@ class Observer:
 
             with self.context.guarded("attach the capture to tilelang"):
                 capture.install(module, self.context)
+
+    def _watch_comparisons(self, name: str) -> None:
+        from . import comparisons
+
+        if name == "torch":
+            self.context.comparisons = comparisons.Comparisons(self.context)
+            self._watch_numpy()
+        if name in ("torch", "tilelang") and self.context.comparisons is not None:
+            self.context.comparisons.watch_package(name)
+
+    def _watch_numpy(self) -> None:
+        if self.context.comparisons is not None:
+            with self.context.guarded("watch the comparisons of numpy"):
+                self.context.comparisons.watch_package("numpy")
 
     def _virtual(self, name: str, module: types.ModuleType) -> None:
         install = {"torch": "install_torch", "tilelang": "install_tilelang"}.get(name)
@@ -197,6 +214,8 @@ class Script:
         if self.spec.get("text"):  # a changed copy that is to pass for the script
             text = _read(self.spec["text"])
             loader = Substitute(full, text)
+        if self.spec.get("others"):
+            substitute_modules({path: _read(changed) for path, changed in self.spec["others"].items()})
         module.__dict__.update(__file__=full, __loader__=loader, __cached__=None, __annotations__={})
         code = compile(text, full, "exec", dont_inherit=True)
         exec(code, module.__dict__)
@@ -215,14 +234,14 @@ class Script:
         code = error.code
         status = code if isinstance(code, int) else 0 if code is None else 1
         if status:
-            self.context.report_error(error, None, None, handled=False)
+            self._report(error)
         self.context.emit("bye", how="exited", code=status, lost=self.context.log.lost)
 
     def _raised(self, error: BaseException) -> None:
         """Print the error as the interpreter would, without the frames of the harness, and leave with status 1."""
         from . import errors
 
-        self.context.report_error(error, None, None, handled=False)
+        self._report(error)
         errors.hide_harness(error)
         self.context.emit("bye", how="raised", code=1, lost=self.context.log.lost)
         if isinstance(error, KeyboardInterrupt):
@@ -231,17 +250,44 @@ class Script:
         raise SystemExit(1)
 
 
+    def _report(self, error: BaseException) -> None:
+        """Write the event of the error that ends the script, with the failed comparison that it rests on."""
+        comparisons = self.context.comparisons
+        failed = comparisons.of_error(error) if comparisons is not None else None
+        rests = {} if failed is None else {"comparison": failed}
+        self.context.report_error(error, None, None, handled=False, **rests)
+
+
 class Substitute(importlib.machinery.SourceFileLoader):
     """Loads `__main__` from another text than its file holds; whoever asks for its source lines gets that text."""
 
     def __init__(self, path: str, text: bytes) -> None:
         super().__init__("__main__", path)
         self.text = text
-        lines = importlib.util.decode_source(text).splitlines(keepends=True) if _decodes(text) else []
-        linecache.cache[path] = (len(text), None, lines, path)  # without a time it is never checked against the file
+        _remember_lines(path, text)
 
     def get_data(self, path: str) -> bytes:
         return self.text if path == self.path else super().get_data(path)
+
+
+def substitute_modules(texts: dict[str, bytes]) -> None:
+    """From now on, modules at these paths are imported from other texts than their files hold, and from no bytecode."""
+    original = importlib.machinery.SourceFileLoader.get_code
+
+    def get_code(self: Any, name: str) -> Any:
+        path = os.path.abspath(self.get_filename(name))
+        text = texts.get(path)
+        if text is None:
+            return original(self, name)
+        _remember_lines(path, text)
+        return self.source_to_code(text, path)
+
+    importlib.machinery.SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+
+
+def _remember_lines(path: str, text: bytes) -> None:
+    lines = importlib.util.decode_source(text).splitlines(keepends=True) if _decodes(text) else []
+    linecache.cache[path] = (len(text), None, lines, path)  # without a time it is never checked against the file
 
 
 def _decodes(text: bytes) -> bool:

@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import lowered, places, record, spans, target
+from . import lowered, outputs, places, record, spans, target
 
 LINE_DIRECTIVES = "tl.emit_line_directives"
 #: launches of one kernel that are told
@@ -100,6 +100,8 @@ class Capture:
         self._local = threading.local()
         #: PrimFuncs that were compiled, kept alive so that identity stays meaningful
         self.seen: list[Any] = []
+        #: what launches wrote
+        self.outputs = outputs.Outputs()
         #: `id`s of `@tilelang.jit` functions that were asked for a PrimFunc
         self.used: set[int] = set()
 
@@ -188,10 +190,14 @@ class Capture:
             if count > LAUNCH_LIMIT:
                 return original(kernel, *args, **options)
             virtual = self.context.mode == "virtual" and target.is_cuda(kernel.target)  # that device tells them itself
-            launching = contextlib.nullcontext() if virtual else self._launching(state, args)
             try:
-                with launching:
+                if virtual:
                     return original(kernel, *args, **options)
+                with self._launching(state, args) as launch:
+                    result = original(kernel, *args, **options)
+                with self.context.guarded("remember what a launch wrote", state.get("_triage_id")):
+                    self._note(launch, state, args, result)
+                return result
             except Exception as error:
                 self.context.report_error(error, "call", state.get("_triage_id"), handled=True)
                 raise
@@ -199,17 +205,27 @@ class Capture:
         return __call__
 
     @contextlib.contextmanager
-    def _launching(self, kernel: dict[str, Any], args: tuple[Any, ...]) -> Iterator[None]:
+    def _launching(self, kernel: dict[str, Any], args: tuple[Any, ...]) -> Iterator[str]:
         told = {"launch": f"r{next(self._launches)}", "kernel": kernel.get("_triage_id"), "virtual": False}
         names = [p["name"] for p in kernel.get("_triage_inputs", ())]
         described = [_argument(n, a) for n, a in itertools.zip_longest(names[: len(args)], args)]
         self.context.emit("launch.begin", **told, args=described, at=self.context.user_frame())
         ok = False
         try:
-            yield
+            yield told["launch"]
             ok = True
         finally:
             self.context.emit("launch.end", **told, ok=ok)
+
+    def _note(self, launch: str, kernel: dict[str, Any], args: tuple[Any, ...], result: Any) -> None:
+        if "_triage_stored" not in kernel:
+            kernel["_triage_stored"] = record.stored(kernel["_triage_func"])
+            kernel["_triage_name"] = places.qualified_name(kernel["_triage_func"]) or name_of(kernel["_triage_func"])
+        inputs = zip((p["name"] for p in kernel["_triage_inputs"]), args, strict=False)
+        results = result if isinstance(result, (list, tuple)) else [result]
+        stored = [(name, value) for name, value in inputs if name in kernel["_triage_stored"]]
+        stored += zip(kernel["_triage_returned"], results, strict=False)
+        self.outputs.note(launch, kernel["_triage_id"], kernel["_triage_name"], stored)
 
     def asked(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Around `JITImpl.get_tir`: that function of the script was used, whatever comes of it."""
@@ -348,6 +364,8 @@ class Capture:
         with self.context.guarded("mark the kernel", kernel.id):
             real.__dict__["_triage_id"] = kernel.id
             real.__dict__["_triage_inputs"] = record.inputs(func, _indices(out_idx))
+            real.__dict__["_triage_returned"] = record.returned(func, _indices(out_idx))
+            real.__dict__["_triage_func"] = func
         virtual = boot.virtual_device() if self.context.mode == "virtual" else None
         if hasattr(virtual, "wrap_kernel"):
             with self.context.guarded("wrap the kernel for the virtual device", kernel.id, needed=True):

@@ -150,6 +150,8 @@ class Context:
         self.namespace: dict[str, Any] = {}
         #: the `capture.Capture`, once tilelang is there
         self.capture: Any = None
+        #: the `comparisons.Comparisons`, once torch is there
+        self.comparisons: Any = None
         #: kernel, or None for the whole run -> what the harness could not do that the script depends on
         self.doubts: dict[str | None, str] = {}
         self._answered: set[str] = set()

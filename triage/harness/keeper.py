@@ -147,11 +147,14 @@ class Keeper:
         self.reason: str | None = None
         self._steps: collections.deque[tuple[float, signal.Signals]] = collections.deque()
         self._left_behind = 0
+        self._look_again = self.start + TICK
+        #: nothing that the command started runs any more: whatever it leaves becomes a child of the subreaper
+        self._childless = False
 
     # -- starting -------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self._reaps = prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._listen()
         try:
             self.child = self._spawn()
@@ -227,7 +230,7 @@ class Keeper:
         return moved
 
     def _reap(self) -> None:
-        with contextlib.suppress(ChildProcessError):
+        try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
@@ -235,6 +238,8 @@ class Keeper:
                 if pid == self.child.pid:
                     self.wait_status = status
                     self.child.returncode = os.waitstatus_to_exitcode(status)
+        except ChildProcessError:
+            self._childless = self._reaps
 
     def _enforce(self) -> None:
         now = time.monotonic()
@@ -243,12 +248,16 @@ class Keeper:
             self._steps.extend(
                 [(now, signal.SIGUSR1), (now + self.grace, signal.SIGTERM), (now + 2 * self.grace, signal.SIGKILL)]
             )
-        if self.reason is None and self.memory is not None:
-            pids = descendants(os.getpid())
-            if resident(pids) > self.memory and proportional(pids) > self.memory:
-                self._end("memory")
+        if self.reason is None and now >= self._look_again:
+            self._look_again = now + TICK  # and not after every line of output: it reads all of /proc
+            self._look(descendants(os.getpid()))
         while self._steps and self._steps[0][0] <= time.monotonic():
             self._signal(self._steps.popleft()[1])
+
+    def _look(self, pids: list[int]) -> None:
+        """End the command where its processes hold more memory than they may."""
+        if self.memory is not None and resident(pids) > self.memory and proportional(pids) > self.memory:
+            self._end("memory")
 
     def _end(self, reason: str) -> None:
         """Begin to end the command now: SIGTERM, then SIGKILL."""
@@ -290,11 +299,12 @@ class Keeper:
     def _settle(self) -> None:
         """The command itself has ended: let its children finish writing for a moment, then end them."""
         deadline = time.monotonic() + DRAIN
-        while time.monotonic() < deadline and self._open_streams() and descendants(os.getpid()):
+        while not self._childless and time.monotonic() < deadline and self._open_streams() and descendants(os.getpid()):
             self._pump(0.05)
             self._reap()
-        self._left_behind = len(descendants(os.getpid()))
-        self._kill_all()
+        if not self._childless:
+            self._left_behind = len(descendants(os.getpid()))
+            self._kill_all()
         while self._open_streams() and self._pump(0.0):
             pass
         self._reap()

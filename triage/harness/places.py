@@ -42,6 +42,23 @@ def of_code(function: Any) -> dict[str, Any] | None:
     return _at_def({"file": os.path.abspath(code.co_filename), "line": code.co_firstlineno}) if code else None
 
 
+def qualified_name(func: Any) -> str:
+    """The names of the functions around the `def` that a PrimFunc was built from, and its own: `matmul.main`."""
+    place = definition(func)
+    if place is None:
+        return ""
+    try:
+        tree = ast.parse("".join(linecache.getlines(place["file"])))
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    around = [
+        node for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and node.lineno <= place["line"] <= (node.end_lineno or node.lineno)
+    ]  # fmt: skip
+    return ".".join(node.name for node in sorted(around, key=lambda node: node.lineno))
+
+
 def _at_def(place: dict[str, Any]) -> dict[str, Any]:
     line = _enclosing_def(place["file"], place["line"])
     return place if line is None else {"file": place["file"], "line": line}

@@ -58,6 +58,23 @@ def inputs(func: Any, out_idx: list[int]) -> list[dict[str, Any]]:
     return [param for index, param in enumerate(params) if index not in outputs]
 
 
+def returned(func: Any, out_idx: list[int]) -> list[str]:
+    """The names of the parameters that a call returns, in its order."""
+    params = Recorder(func).params()
+    return [params[index]["name"] for index in out_idx] if params else []
+
+
+def stored(func: Any) -> frozenset[str]:
+    """The names of the parameters that a kernel writes."""
+    recorder = Recorder(func)
+    found: set[str] = set()
+    queue = recorder.statements(func.body, "")
+    for statement in queue:
+        found |= {access["buffer"] for access in statement["accesses"] if access["mode"] != "read"}
+        queue += [*statement["body"], *statement["orelse"]]
+    return frozenset({b["alias_of"] or b["name"] for b in recorder.buffers if b["name"] in found})
+
+
 class Recorder:
     """Walks one PrimFunc once; `buffers`, `launches` and `annotations` fill up on the way."""
 

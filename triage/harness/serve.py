@@ -24,7 +24,6 @@ if __name__ == "__main__" and sys.path and not sys.flags.safe_path:
     sys.path.pop(0)  # this directory: its file names must not shadow anything
 
 import contextlib
-import gc
 import importlib.machinery
 import importlib.util
 import json
@@ -142,7 +141,7 @@ class Template:
         import tilelang
         import torch
 
-        from . import prime, worker
+        from . import forking, prime, worker
 
         torch.set_num_threads(1)
         self.files = events.UserFiles(self.spec.get("script"))
@@ -153,8 +152,7 @@ class Template:
                 worker.compile(prime.gemm(rows), {"op": "lower", "target": self.spec.get("target")}, self.files)
             if self.spec.get("scripts"):
                 prime.virtual_device()
-        gc.collect()
-        gc.freeze()  # a collection in a fork would copy every page it looks at
+        forking.prepare()
         self.versions = {"python": sys.version, "torch": str(torch.__version__)}
         return str(getattr(tilelang, "__version__", "unknown"))
 

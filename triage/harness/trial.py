@@ -92,9 +92,9 @@ class Trial(keeper.Keeper):
         super()._finish(verdict)
         self.ended = verdict
 
-    def _enforce(self) -> None:
-        super()._enforce()
-        if self.reason is None and self.processes and len(keeper.descendants(os.getpid())) > self.processes:
+    def _look(self, pids: list[int]) -> None:
+        super()._look(pids)
+        if self.reason is None and self.processes and len(pids) > self.processes:
             self._end("processes")
 
     def _spawn(self) -> Fork:

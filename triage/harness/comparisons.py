@@ -1,0 +1,325 @@
+"""Comparisons of values that were really computed: what was compared, whether it agreed, and what is wrong if not.
+
+The functions with which scripts compare (`FUNCTIONS`) are replaced by ones that call them first and then look: the script
+gets their answer, or their exception, unchanged. A comparison that failed and one that ended the script are brought together
+by `of_error`: the exception came out of the comparison, or what decided over it did (`deciding.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from . import errors
+
+#: failed comparisons that are told for one line of the script; a loop may make thousands
+LIMIT = 32
+#: the attribute by which an exception says which comparison raised it
+MARK = "_triage_comparison"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that compares: its parameters with their defaults, and whether it asserts or answers."""
+
+    parameters: dict[str, Any]
+    asserts: bool = True
+
+
+ALLCLOSE = {"rtol": 1e-5, "atol": 1e-8, "equal_nan": False}
+#: (module, name): the first two parameters are the operands
+FUNCTIONS = {
+    ("torch", "allclose"): Function({"input": None, "other": None} | ALLCLOSE, asserts=False),
+    ("torch", "equal"): Function({"input": None, "other": None}, asserts=False),
+    ("torch.testing", "assert_close"): Function({"actual": None, "expected": None}),
+    ("numpy", "allclose"): Function({"a": None, "b": None} | ALLCLOSE, asserts=False),
+    ("numpy", "array_equal"): Function({"a1": None, "a2": None, "equal_nan": False}, asserts=False),
+    ("numpy.testing", "assert_allclose"): Function(
+        {"actual": None, "desired": None, "rtol": 1e-7, "atol": 0.0, "equal_nan": True}
+    ),
+    ("numpy.testing", "assert_array_equal"): Function({"actual": None, "desired": None, "equal_nan": True}),
+    ("numpy.testing", "assert_equal"): Function({"actual": None, "desired": None, "equal_nan": True}),
+    ("numpy.testing", "assert_array_almost_equal"): Function(
+        {"actual": None, "desired": None, "decimal": 6, "equal_nan": True}
+    ),
+    ("numpy.testing", "assert_almost_equal"): Function(
+        {"actual": None, "desired": None, "decimal": 7, "equal_nan": True}
+    ),
+    ("tilelang.utils.tensor", "torch_assert_close"): Function(
+        {"tensor_a": None, "tensor_b": None, "rtol": 1e-2, "atol": 1e-3, "max_mismatched_ratio": 0.001, "equal_nan": True}
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One that was told: its number, whether it agreed, and the user's frames on the way to it as (file, line)."""
+
+    id: str
+    matched: bool
+    through: frozenset[tuple[str, int]]
+
+
+class Comparisons:
+    """Watches the comparing functions of one process. `context.capture` tells which launch wrote an operand."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self._numbers = itertools.count(1)
+        self._counts: Counter[tuple[Any, ...]] = Counter()
+        self._local = threading.local()
+        #: what was told, the last last
+        self.told: list[Comparison] = []
+
+    # ------------------------------------------------------------------------------------------------- attaching
+
+    def watch_package(self, package: str) -> None:
+        """Watch the functions of a package as far as it is loaded."""
+        for module, name in FUNCTIONS:
+            if module.partition(".")[0] == package and module in sys.modules:
+                self.watch_module(sys.modules[module])
+        if package == "torch":
+            tensor = sys.modules["torch"].Tensor
+            for name in ("allclose", "equal"):
+                known = FUNCTIONS["torch", name]
+                setattr(tensor, name, self._watched(f"torch.{name}", getattr(tensor, name), known))
+
+    def watch_module(self, module: Any) -> None:
+        for (home, name), known in FUNCTIONS.items():
+            original = getattr(module, name, None)
+            if home != module.__name__ or original is None or hasattr(original, MARK):
+                continue
+            watched = self._watched(f"{home}.{name}", original, known)
+            setattr(watched, MARK, True)
+            setattr(module, name, watched)
+            for other, loaded in list(sys.modules.items()):  # tilelang hands its own on from module to module
+                if loaded is not None and home.startswith("tilelang") and other.startswith("tilelang"):
+                    for key in [key for key, value in vars(loaded).items() if value is original]:
+                        setattr(loaded, key, watched)
+
+    def _watched(self, name: str, original: Callable[..., Any], known: Function) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def compare(*args: Any, **kwargs: Any) -> Any:
+            if not self._asked(known):
+                return original(*args, **kwargs)
+            self._local.inside = True
+            try:
+                answer = original(*args, **kwargs)
+            except AssertionError as error:
+                told = self._tell(name, known, args, kwargs, False)
+                if told is not None:
+                    setattr(error, MARK, told)
+                raise
+            finally:
+                self._local.inside = False
+            self._tell(name, known, args, kwargs, True if known.asserts else bool(answer))
+            return answer
+
+        return compare
+
+    def _asked(self, known: Function) -> bool:
+        """Whether the script compares, and not a package within itself or a compiler that traces the script."""
+        torch = sys.modules.get("torch")
+        if getattr(self._local, "inside", False) or torch is None or torch.compiler.is_compiling():
+            return False
+        return known.asserts or self.context.is_user(sys._getframe(2).f_code.co_filename)
+
+    # --------------------------------------------------------------------------------------------------- telling
+
+    def _tell(
+        self, name: str, known: Function, args: tuple[Any, ...], kwargs: dict[str, Any], matched: bool
+    ) -> Comparison | None:
+        with self.context.guarded(f"look at the operands of {name}"):
+            given = known.parameters | dict(zip(known.parameters, args, strict=False)) | kwargs
+            one, other = (given.pop(operand) for operand in list(known.parameters)[:2])
+            if self._is_made_up(one) or self._is_made_up(other):
+                return None
+            bounds = _bounds(name, given)
+            pairs = [(a, e, *_tolerance(name, a, e, bounds)) for a, e in _pairs(one, other)]
+            return self._record(name, pairs, matched, bounds)
+        return None
+
+    def _record(
+        self, name: str, pairs: list[tuple[Any, ...]], matched: bool, bounds: dict[str, Any]
+    ) -> Comparison | None:
+        """Write the event of a comparison: of several pairs of tensors the first that does not agree."""
+        from . import mismatch
+
+        frames = _user_frames(self.context)
+        place = frames[-1] if frames else None
+        key = (name, place, matched)
+        self._counts[key] += 1
+        if self._counts[key] > (1 if matched else LIMIT):
+            return None
+        about: dict[str, Any] = {}
+        with sys.modules["torch"].no_grad():
+            for actual, expected, rtol, atol in pairs:
+                vacuous = _vacuous(actual, expected, matched and bool(bounds.get("equal_nan")))
+                about = {"shape": list(actual.shape), "dtype": _dtype(actual)}
+                about |= {"tolerance": bounds | {"rtol": rtol, "atol": atol}, "vacuous": vacuous}
+                if matched or actual.shape != expected.shape:
+                    continue
+                wrong = mismatch.wrong_elements(actual, expected, rtol, atol, bool(bounds.get("equal_nan")))
+                if bool(wrong.any()) or vacuous:
+                    about |= self._mismatch(actual, expected, wrong)
+                    break
+        return self._emit(name, matched, frames, about)
+
+    def _mismatch(self, actual: Any, expected: Any, wrong: Any) -> dict[str, Any]:
+        """The pattern of the wrong elements, and which operand a launch wrote: that one counts as the actual one."""
+        from . import mismatch
+
+        writers = [self._writer(actual), self._writer(expected)]
+        if writers[1] and not writers[0]:
+            actual, expected = expected, actual
+            writers.reverse()
+        summary, mask = mismatch.summarize(actual, expected, wrong)
+        told: dict[str, Any] = {"pattern": summary, "written": []}
+        if mask:
+            told["mask"] = {"blob": self.context.blob(mask)}
+        for writer in writers:
+            if writer is not None:
+                names = ("launch", "kernel", "name", "argument")
+                told["written"].append({name: getattr(writer, name) for name in names})
+        return told
+
+    def _writer(self, tensor: Any) -> Any:
+        capture = self.context.capture
+        return None if capture is None else capture.outputs.writer(tensor)
+
+    def _emit(
+        self, name: str, matched: bool, frames: tuple[tuple[str, int], ...], about: dict[str, Any]
+    ) -> Comparison:
+        told = Comparison(f"m{next(self._numbers)}", matched, frozenset(frames))
+        at = {"file": frames[-1][0], "line": frames[-1][1]} if frames else None
+        self.context.emit("compare", id=told.id, function=name, at=at, virtual=False, matched=matched, summary=about)
+        self.told.append(told)
+        return told
+
+    def _is_made_up(self, value: Any) -> bool:
+        if self.context.mode != "virtual":
+            return False
+        from .virtual import compare
+
+        return bool(compare.holds_made_up(value))
+
+    # ------------------------------------------------------------------------------------------- what ended the script
+
+    def of_error(self, error: BaseException) -> str | None:
+        """The failed comparison on which an exception that ends the script rests; None if there is none."""
+        if "torch" not in sys.modules:
+            return None
+        for one, _ in errors.chain(error):
+            raised = getattr(one, MARK, None)
+            if isinstance(raised, Comparison):
+                return raised.id
+        with self.context.guarded("find the comparison that an error rests on"), sys.modules["torch"].no_grad():
+            from . import deciding
+
+            return self._decided(deciding.of_error(error, self.context))
+        return None
+
+    def _decided(self, decision: Any) -> str | None:
+        """The last failed comparison that decided; else what the script compared by arithmetic of its own."""
+        if decision is None:
+            return None
+        last = next((c for c in reversed(self.told) if decision.rests_on(c.through)), None)
+        if last is not None:
+            return None if last.matched else last.id
+        for pair in decision.operands():
+            if any(map(self._is_made_up, pair)):
+                return None
+            actual, expected = map(_tensor, pair)
+            if actual is None or expected is None or actual.shape != expected.shape:
+                continue
+            if any(self._writer(tensor) for tensor in (actual, expected)):  # else it says nothing of a kernel
+                return self._own(decision, actual, expected)
+        return None
+
+    def _own(self, decision: Any, actual: Any, expected: Any) -> str:
+        from . import mismatch
+
+        about = {"shape": list(actual.shape), "dtype": _dtype(actual), "tolerance": {}}
+        about["vacuous"] = _vacuous(actual, expected, False)
+        about |= self._mismatch(actual, expected, mismatch.largely_wrong(actual, expected))
+        return self._emit(decision.kind, False, decision.through, about).id
+
+
+# ----------------------------------------------------------------------------------------------------------- operands
+
+
+def _bounds(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """What the comparison allows, as plain values."""
+    kept = ("rtol", "atol", "equal_nan", "max_mismatched_ratio", "decimal")
+    return {key: given[key] for key in kept if isinstance(given.get(key), (bool, int, float))}
+
+
+def _tolerance(name: str, actual: Any, expected: Any, bounds: dict[str, Any]) -> tuple[float, float]:
+    """The relative and the absolute tolerance of a comparison."""
+    if "decimal" in bounds:
+        return 0.0, 1.5 * 10.0 ** -bounds["decimal"]
+    if name == "torch.testing.assert_close" and "rtol" not in bounds:
+        rtol, atol = sys.modules["torch.testing._comparison"].default_tolerances(actual, expected)
+        return float(rtol), float(atol)
+    return float(bounds.get("rtol", 0.0)), float(bounds.get("atol", 0.0))
+
+
+def _pairs(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
+    """The tensors of two operands that are compared with each other."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        for pair in zip(one, other, strict=False):
+            yield from _pairs(*pair)
+    elif isinstance(one, dict) and isinstance(other, dict):
+        for key in (key for key in one if key in other):
+            yield from _pairs(one[key], other[key])
+    else:
+        actual, expected = _tensor(one), _tensor(other)
+        if actual is not None and expected is not None:
+            yield actual, expected
+
+
+def _tensor(value: Any) -> Any:
+    """A tensor, an array or a number as a plain tensor without history; None for anything else."""
+    torch = sys.modules["torch"]
+    if isinstance(value, torch.Tensor):
+        return getattr(value, "payload", value).detach()  # the payload of one on the virtual device
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        return torch.as_tensor(value)
+    return None
+
+
+def _dtype(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _vacuous(actual: Any, expected: Any, nan_agrees: bool) -> str:
+    """Why a comparison says nothing: empty, itself, all-nan; "" if it does say something."""
+    if not actual.numel():
+        return "empty"
+    if (
+        actual.untyped_storage().data_ptr() == expected.untyped_storage().data_ptr()
+        and actual.storage_offset() == expected.storage_offset()
+        and (actual.shape, actual.stride(), actual.dtype) == (expected.shape, expected.stride(), expected.dtype)
+    ):
+        return "itself"
+    if nan_agrees and bool(expected.flatten()[0].isnan()) and bool(expected.isnan().all()):
+        return "all-nan"
+    return ""
+
+
+def _user_frames(context: Any) -> tuple[tuple[str, int], ...]:
+    """File and line of the user's frames that are running, the innermost last."""
+    found = []
+    frame = sys._getframe(1)
+    while frame is not None:
+        if context.is_user(frame.f_code.co_filename):
+            found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(reversed(found))

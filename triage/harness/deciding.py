@@ -1,0 +1,256 @@
+"""What decided over an `assert`, a `raise` or an exit of the script: the conditions it stands under, and what they were
+computed from, as far as names lead.
+
+    err = (out.float() - ref).abs().max()
+    if err > 1e-2:                           # decides, and rests on the line above
+        raise ValueError("wrong")
+
+Expressions are read from the source. Only what has no effect is evaluated again, to find the tensors that were subtracted.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import operator
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import errors
+
+#: expressions that are followed
+LIMIT = 200
+#: attributes and methods of tensors and arrays that only look at them
+VIEWS = frozenset({"T", "mT", "H", "data", "grad", "real", "imag"})
+PURE = frozenset(
+    {"float", "double", "half", "bfloat16", "int", "long", "to", "type", "cpu", "cuda", "numpy", "astype", "detach", "clone"}
+    | {"contiguous", "reshape", "view", "flatten", "ravel", "squeeze", "unsqueeze", "t", "transpose", "permute"}
+)  # fmt: skip
+OPERATORS = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.MatMult: operator.matmul,
+}  # fmt: skip
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+#: ends that leave the rest of a body to the other case
+LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
+
+
+@dataclass(frozen=True)
+class Step:
+    """An expression, or a whole statement, in the frame that evaluated it."""
+
+    node: ast.AST
+    frame: types.FrameType
+
+    @property
+    def lines(self) -> range:
+        first = getattr(self.node, "lineno", 0)
+        return range(first, (getattr(self.node, "end_lineno", None) or first) + 1)
+
+
+@dataclass
+class Decision:
+    """`kind`: assert, raise or exit. `steps`: what decided, then what that was computed from, and so on. `through` are file
+    and line of the user's frames on the way."""
+
+    kind: str
+    through: tuple[tuple[str, int], ...]
+    steps: list[Step] = field(default_factory=list)
+
+    def rests_on(self, through: frozenset[tuple[str, int]]) -> bool:
+        """Whether a comparison made on this way through the script is among what decided."""
+        return any(
+            (step.frame.f_code.co_filename, line) in through for step in self.steps for line in step.lines
+        )  # fmt: skip
+
+    def operands(self) -> Iterator[tuple[Any, Any]]:
+        """Pairs of tensors or arrays that were subtracted, compared, or handed to one function together."""
+        for step in self.steps:
+            for node in ast.walk(step.node):
+                for one, other in _pairs(node):
+                    values = _whole(one, step.frame), _whole(other, step.frame)
+                    if all(hasattr(value, "shape") and hasattr(value, "dtype") for value in values):
+                        yield values
+
+
+def of_error(error: BaseException, context: Any) -> Decision | None:
+    """What decided over an error that the script itself raised; None for any other."""
+    entries = _entries(error.__traceback__)
+    users = [(frame, line) for frame, line in entries if context.is_user(frame.f_code.co_filename)]
+    if not users or not (isinstance(error, (AssertionError, SystemExit)) or entries[-1] == users[-1]):
+        return None
+    frame, line = users[-1]
+    statement = _statement(frame, line)
+    if statement is None:
+        return None
+    kind = "exit" if isinstance(error, SystemExit) else "assert" if isinstance(statement, ast.Assert) else "raise"
+    decision = Decision(kind, tuple((f.f_code.co_filename, at) for f, at in users))
+    if isinstance(statement, ast.Assert):
+        decision.steps.append(Step(statement.test, frame))
+    else:
+        if not isinstance(statement, ast.Raise):  # such as `self.assertTrue(torch.allclose(a, b))`
+            decision.steps.append(Step(statement, frame))
+        decision.steps += [Step(test, frame) for test in _conditions(_scope(frame), statement)]
+    _follow(decision, users)
+    return decision
+
+
+def _entries(trace: types.TracebackType | None) -> list[tuple[types.FrameType, int]]:
+    found = []
+    while trace is not None:
+        if not errors.is_harness(trace.tb_frame.f_code.co_filename):
+            found.append((trace.tb_frame, trace.tb_lineno or 0))
+        trace = trace.tb_next
+    return found
+
+
+def _follow(decision: Decision, users: list[tuple[types.FrameType, int]]) -> None:
+    """Add what the names in the steps were bound to, in the function or, for its parameters, in the call."""
+    callers = {users[n][0]: users[n - 1] for n in range(1, len(users))}
+    seen: set[tuple[types.FrameType, str]] = set()
+    for step in decision.steps:  # which grows
+        if len(decision.steps) > LIMIT:
+            return
+        for name in (n.id for n in ast.walk(step.node) if isinstance(n, ast.Name)):
+            if (step.frame, name) in seen:
+                continue
+            seen.add((step.frame, name))
+            decision.steps += [Step(value, step.frame) for value in _bound(_scope(step.frame), name)]
+            code = step.frame.f_code
+            if name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] and step.frame in callers:
+                frame, line = callers[step.frame]
+                call = _statement(frame, line)
+                if call is not None:
+                    decision.steps.append(Step(call, frame))
+
+
+# ------------------------------------------------------------------------------------------------------------- source
+
+
+def _scope(frame: types.FrameType) -> ast.AST:
+    """The function, or the module, whose body a frame runs."""
+    code = frame.f_code
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+    if code.co_name == "<module>":
+        return tree
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first <= code.co_firstlineno <= node.lineno:
+                return node
+    return ast.Module([], [])
+
+
+def _inside(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of the functions inside it."""
+    queue = list(ast.iter_child_nodes(scope))
+    for node in queue:
+        yield node
+        if not isinstance(node, SCOPES):
+            queue += ast.iter_child_nodes(node)
+
+
+def _statement(frame: types.FrameType, line: int) -> ast.stmt | None:
+    """The innermost statement of the frame's function that holds a line."""
+    holding = [
+        node for node in _inside(_scope(frame))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]  # fmt: skip
+    return max(holding, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)
+
+
+def _conditions(scope: ast.AST, statement: ast.stmt) -> list[ast.expr]:
+    """The conditions under which a statement is reached: those around it, the nearest first, and those of which the
+    other case leaves before it."""
+    found: list[ast.expr] = []
+    for node in _inside(scope):
+        if isinstance(node, (ast.If, ast.While)):
+            around = node.lineno <= statement.lineno <= (node.end_lineno or 0) and node is not statement
+            before = (node.end_lineno or 0) < statement.lineno and isinstance(node.body[-1], LEAVES)
+            if around or before:
+                found.append(node.test)
+    return sorted(found, key=lambda test: -test.lineno)
+
+
+def _bound(scope: ast.AST, name: str) -> Iterator[ast.AST]:
+    """What a name is bound to anywhere in a function, and the calls of its methods, which may fill it."""
+    for node in _inside(scope):
+        if isinstance(node, ast.Assign):
+            targets, value = node.targets, node.value
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            targets, value = [node.target], node.value
+        elif isinstance(node, ast.For):
+            targets, value = [node.target], node.iter
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+            targets, value = [node.value.func.value], node.value
+        else:
+            continue
+        if any(isinstance(n, ast.Name) and n.id == name for target in targets for n in ast.walk(target)):
+            yield value
+
+
+# ------------------------------------------------------------------------------------------------------------- values
+
+UNKNOWN = object()
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        yield node.left, node.right
+    elif isinstance(node, ast.Compare) and len(node.comparators) == 1:
+        yield node.left, node.comparators[0]
+    elif isinstance(node, ast.Call) and len(node.args) >= 2:
+        yield node.args[0], node.args[1]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+        yield node.func.value, node.args[0]  # `out.sub(ref)`
+
+
+def _whole(node: ast.expr, frame: types.FrameType) -> Any:
+    """The value of an operand; of one element the tensor it was taken from."""
+    value = _value(node, frame)
+    while isinstance(node, ast.Subscript) and not getattr(value, "shape", ()):
+        node = node.value
+        value = _value(node, frame)
+    return value
+
+
+def _value(node: ast.expr, frame: types.FrameType) -> Any:
+    """The value of an expression that can be evaluated without an effect; `UNKNOWN` of any other."""
+    try:
+        return _evaluate(node, frame)
+    except Exception:  # noqa: BLE001 - names may be gone, shapes may not fit: then nothing is known
+        return UNKNOWN
+
+
+def _evaluate(node: ast.expr | None, frame: types.FrameType) -> Any:
+    if node is None:
+        return None
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return frame.f_locals[node.id] if node.id in frame.f_locals else frame.f_globals[node.id]
+    if isinstance(node, ast.Tuple):
+        return tuple(_evaluate(element, frame) for element in node.elts)
+    if isinstance(node, ast.Slice):
+        return slice(*(_evaluate(part, frame) for part in (node.lower, node.upper, node.step)))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_evaluate(node.operand, frame)
+    if isinstance(node, ast.Subscript):
+        return _evaluate(node.value, frame)[_evaluate(node.slice, frame)]
+    if isinstance(node, ast.BinOp):
+        return OPERATORS[type(node.op)](_evaluate(node.left, frame), _evaluate(node.right, frame))
+    if isinstance(node, ast.Attribute):
+        base = _evaluate(node.value, frame)
+        return getattr(base, node.attr) if node.attr in VIEWS else vars(base)[node.attr]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PURE:
+        base = _evaluate(node.func.value, frame)
+        if not hasattr(base, "dtype"):
+            raise LookupError(node.func.attr)
+        options = {k.arg: _evaluate(k.value, frame) for k in node.keywords if k.arg}
+        return getattr(base, node.func.attr)(*(_evaluate(a, frame) for a in node.args), **options)
+    raise LookupError(type(node).__name__)

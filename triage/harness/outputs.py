@@ -1,0 +1,59 @@
+"""Which launch wrote a tensor: launches are remembered by the memory of what they wrote, and nothing is kept alive."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from . import mismatch
+
+#: tensors that are remembered
+LIMIT = 256
+#: outputs whose values are looked at, to find the one that a tensor is a copy of
+COPIES = 4
+
+
+@dataclass(frozen=True)
+class Written:
+    """A tensor that a launch wrote; `memory` is the address of its storage."""
+
+    launch: str
+    kernel: str
+    name: str
+    argument: str
+    memory: int
+    tensor: Callable[[], Any]
+
+
+class Outputs:
+    def __init__(self) -> None:
+        self._written: list[Written] = []
+
+    def note(self, launch: str, kernel: str, name: str, stored: Iterable[tuple[str, Any]]) -> None:
+        """A launch of a kernel has returned, and these of its arguments and results, by name, it wrote."""
+        for argument, tensor in stored:
+            if hasattr(tensor, "untyped_storage"):
+                memory = tensor.untyped_storage().data_ptr()
+                self._written.append(Written(launch, kernel, name, argument, memory, weakref.ref(tensor)))
+        del self._written[:-LIMIT]
+
+    def writer(self, tensor: Any) -> Written | None:
+        """The last launch that wrote the memory of a tensor; else one whose output it is a copy of, cast or moved."""
+        memory = tensor.untyped_storage().data_ptr()
+        same = next((written for written, _ in self._alive() if written.memory == memory), None)
+        return same or next(self._copied(tensor), None)
+
+    def _alive(self) -> Iterator[tuple[Written, Any]]:
+        for written in reversed(self._written):
+            tensor = written.tensor()
+            if tensor is not None:
+                yield written, tensor
+
+    def _copied(self, tensor: Any) -> Iterator[Written]:
+        alike = ((w, output) for w, output in self._alive() if output.numel() == tensor.numel() > 1)
+        for written, output in itertools.islice(alike, COPIES):
+            if mismatch.same_values(output.detach(), tensor.detach()):
+                yield written
