@@ -523,10 +523,13 @@ def _rules_list(args: argparse.Namespace) -> int:
 
 def _rules_check(args: argparse.Namespace) -> int:
     from triage.findings import records_of_text
+    from triage.fixes.strategies import STRATEGIES
     from triage.knowledge.check import check_rules, show_checked
 
     stages = _stages()
-    done = check_rules(lambda text, name: records_of_text(text, name, stages), bless=args.bless)
+    done = check_rules(
+        lambda text, name: records_of_text(text, name, stages), bless=args.bless, strategies=STRATEGIES.keys()
+    )
     sys.stdout.write(show_checked(done))
     return FAULT if done.problems else HEALTHY
 

@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from triage.experiment import oracle
-from triage.knowledge.judge import COMPARING_ASSERT, Observability, fill, fold, judge, with_confidence
+from triage.knowledge.judge import Observability, fill, fold, judge, with_confidence
 from triage.knowledge.locate import names
-from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error, user_raised
+from triage.knowledge.made_up import about_made_up_values
+from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error
 from triage.knowledge.related import find_escapes, find_operands
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
@@ -39,9 +40,6 @@ from triage.tools.base import Culprit
 from triage.versions import VersionError, satisfies
 
 LADDER = tuple(Confidence)
-OF_SHAPES = re.compile(r"\.(shape|dtype|device|ndim|stride|size|numel|dim)\b|\blen\(")
-#: what Python raises in a line that computes with numbers, when the numbers are not what the author expects
-VALUE_ERRORS = ("ValueError", "ZeroDivisionError", "IndexError", "OverflowError", "FloatingPointError")
 #: stages that compare what the operands of an operator are, and the words of an error that does
 OPERAND_STAGES = ("dsl", "semantic-check", "layout", "tile-op")
 OF_OPERANDS = re.compile(
@@ -114,7 +112,7 @@ def _of_error(
     if known.get("kernel.file"):
         chain = [replace(r, at=Location(known["kernel.file"], known["kernel.line"])) for r in chain]
     found = judge(chain, known, rules, seen)
-    if _about_made_up_values(one, facts.get("run", {})):
+    if about_made_up_values(one, facts.get("run", {})):
         found = [_not_evidence(f) for f in found]
     if error.suspect:
         found = [_suspect(f, error.suspect) for f in found]
@@ -183,25 +181,6 @@ def _line(finding: Finding) -> tuple[str, int] | None:
 def _beside(finding: Finding) -> Finding:
     """A warning or a hazard beside an error that stopped the script earlier: told, but not what stopped it."""
     return finding if finding.category is Category.ENVIRONMENT else replace(finding, level="advice", explains=())
-
-
-def _about_made_up_values(error: ErrorRecord, facts: Mapping[str, Any]) -> bool:
-    """Whether the script's own check of values ended it after launches whose results the virtual device made up.
-
-    Shapes and types are real there, so a check of those stays a fault, and so does one that a kernel's factory makes
-    of its arguments before it builds.
-    """
-    if not facts.get("launches.virtual") or error.phase == "build":
-        return False
-    if error.type == "SystemExit":
-        return True
-    last = error.frames[-1] if error.frames else None
-    if last is None or not last.user:
-        return False
-    if error.type == "AssertionError" and user_raised(error):
-        checked = COMPARING_ASSERT.match(last.text) is not None and OF_SHAPES.search(last.text) is None
-        return checked or not last.text.lstrip().startswith("assert")
-    return error.type in VALUE_ERRORS and not user_raised(error)
 
 
 def _not_evidence(finding: Finding) -> Finding:

@@ -95,10 +95,12 @@ class Session:
             read_source=self.read_source,
             stage_of=lambda error: self.stages.stage_of(error).stage or error.stage,
         )
-        return find(
+        found = find(
             self.gather("errors"), self.gather("warnings"), self.gather("hazards"), self.gather("culprits"), facts,
             self.rules, seen, self.options.ignore,
         )  # fmt: skip
+        repairs = {(r.rule, r.location): r.fixes for r in self.gather("repairs")}
+        return [replace(f, fixes=(*repairs.get((f.rule or "", f.location), ()), *f.fixes)) for f in found]
 
     def apply(self, event: dict[str, Any]) -> None:
         """Fold one event of the log."""

@@ -18,11 +18,15 @@ from typing import Any
 
 from triage.experiment.events import Event, EventReader, final, read_json
 from triage.experiment.kernels import Kernel, blob_of
-from triage.model import ErrorRecord, Frame, Location
+from triage.model import ErrorRecord, Frame, Location, WarningRecord
 from triage.readers import Reading, decisive, from_event, read_output, read_stacks, split_lines
 
 
 @dataclass(frozen=True)
+#: origin of the warnings in which the harness says what it could not record
+OWN = "triage"
+
+
 class Observed:
     """A finished run as it lies on disk, and what was asked of it.
 
@@ -62,6 +66,19 @@ def errors_of(run: Observed, readings: Mapping[str, Reading]) -> list[ErrorRecor
 
 def read_events(directory: Path) -> list[dict[str, Any]]:
     """The events of a finished run, read again from its step folder."""
+def warnings_of(events: Sequence[Mapping[str, Any]], readings: Mapping[str, Reading]) -> list[WarningRecord]:
+    """Warnings of Python (as events) and of the compiler (as text), each once."""
+    found = [
+        WarningRecord(str(e.get("text")), str(e.get("origin")), location(e.get("at")))
+        for e in events
+        if e["type"] == "warning" and e.get("origin") != OWN
+    ]
+    told = {w.text for w in found}
+    for reading in readings.values():
+        found += [w for w in reading.warnings if not any(w.text in text or text in w.text for text in told)]
+    return list(dict.fromkeys(found))
+
+
     return final(EventReader(directory).finish()[0])
 
 

@@ -77,7 +77,7 @@ class Subject:
     """What to run: a script file or a module, for which device, and what to call in it afterwards.
 
     `arch_source` is "argument" if the user asked for `arch`, otherwise it is a default that the script may override.
-    `text` is a file whose text is run in the place of the script's; `trace` has the lines that ran written to `executed`.
+    `text` is a file whose text is run in the place of the script's, `others` are such files for modules, by their path; `trace` has the lines that ran written to `executed`.
     """
 
     script: Path | None = None
@@ -90,6 +90,7 @@ class Subject:
     call: str | None = None
     compile: bool = True
     text: Path | None = None
+    others: Mapping[str, Path] = field(default_factory=dict)
     trace: bool = False
 
     def spec(self, directory: Path, blobs: Path) -> dict[str, Any]:
@@ -108,6 +109,7 @@ class Subject:
             "call": self.call,
             "compile": self.compile,
             **({"text": str(self.text.absolute())} if self.text else {}),
+            **({"others": {path: str(file.absolute()) for path, file in self.others.items()}} if self.others else {}),
             **({"trace": True} if self.trace else {}),
         }
 

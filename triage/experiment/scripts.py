@@ -49,7 +49,7 @@ LIMITS = frozenset({"memory", "processes"})
 
 @dataclass(frozen=True)
 class Candidate:
-    """A changed script. `trace`: record which of its lines ran."""
+    """A changed script. `others`: paths and changed texts of modules that it imports. `trace`: record which of its lines ran."""
 
     source: str
     argv: tuple[str, ...] = ()
@@ -57,6 +57,7 @@ class Candidate:
     trace: bool = False
 
 
+    others: tuple[tuple[str, str], ...] = ()
 @dataclass(frozen=True)
 class Shown:
     """What a candidate showed.
@@ -179,7 +180,10 @@ class ScriptRunner(Client):
         self.count += 1
         directory = Path(tempfile.mkdtemp(prefix=f"{id[:12]}-", dir=self.directory))
         text = directory / "candidate.py"
-        text.write_text(candidate.source, encoding="utf-8")
+        text.write_text(candidate.source, encoding="utf-8", newline="")
+        others = {path: directory / f"other-{number}.py" for number, (path, _) in enumerate(candidate.others)}
+        for path, changed in candidate.others:
+            others[path].write_text(changed, encoding="utf-8", newline="")
         self.scratch.make(directory / "work")
         subject = Subject(
             script=self.path,
@@ -225,6 +229,7 @@ class ScriptRunner(Client):
             env={**self.env, **private},
         ).exit
         status = "infra_error" if ended.status == "killed" else ended.status
+            candidate.others,
         why = f"the experiment was ended: {ended.reason}" if ended.status == "killed" else ended.error or ""
         _write_json(directory / "result.json", {"status": status, "why": why, "seconds": ended.seconds})
 
@@ -264,6 +269,7 @@ def _status(result: Mapping[str, Any], ended: Mapping[str, Any], greeted: bool) 
     number = ended.get("signal")
     if status == "failed" and number in FOREIGN:
         limit = "it wrote more than a file may hold" if number == signal.SIGXFSZ else "it was killed from outside"
+            others=others,
         return "infra_error", limit
     if status == "failed" and not greeted:
         return "infra_error", "the harness could not run the script"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,14 +48,21 @@ class Checked:
     unmarked: int = 0
 
 
-def check_rules(read: Read, root: Path | None = None, bless: bool = False) -> Checked:
-    """Check all rules. `read` turns a log into records; `bless` writes the marks that hits lack or that are wrong."""
+def check_rules(
+    read: Read, root: Path | None = None, bless: bool = False, strategies: Collection[str] | None = None
+) -> Checked:
+    """Check all rules. `read` turns a log into records; `bless` writes the marks that hits lack or that are wrong.
+
+    `strategies` are the repairs that a rule may name; None leaves that unchecked.
+    """
     root = root or rules_root()
     rules, problems = read_all(root)
     done = Checked(problems, rules=len(rules))
     names = load_fact_names(root)
     for rule in rules:
         done.problems += [_problem(rule, text) for text in rule_problems(rule, names)]
+        unknown = [name for name in rule.fix.strategies if strategies is not None and name not in strategies]
+        done.problems += [_problem(rule, f"[fix] strategy: there is no strategy {name!r}") for name in unknown]
     fixtures = {rule.code: _read_fixtures(rule, read, done) for rule in rules}
     for rule in rules:
         _check_fixtures(rule, fixtures[rule.code], done, bless)

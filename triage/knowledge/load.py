@@ -31,10 +31,10 @@ TOP = {
     "checked_with": list,
     "explains": list,
 }
-SECTIONS: dict[str, dict[str, type]] = {
+SECTIONS: dict[str, dict[str, Any]] = {
     "match": {"on": str, "text": str, "line": str, "when": list, "unless": list, "raised_in": list, "same_fault": list},
     "claim": {"says": str, "look_at": str, "place": str, "argument": str},
-    "fix": {"steps": list, "strategy": str},
+    "fix": {"steps": list, "strategy": str | list},
     "why": {"text": str, "references": list},
     "example": {"wrong": str, "right": str},
     "check": {"steps": list},
@@ -109,6 +109,10 @@ def _across(rules: list[Rule], root: Path) -> list[Problem]:
     return problems
 
 
+def _listed(names: str | list[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
 class _Reader:
     """Reads one parsed file and collects what is wrong with it, with the line of the key."""
 
@@ -150,7 +154,7 @@ class _Reader:
                 **conditions_of,
             ),
             claim=Claim(claim["says"], claim.get("look_at", ""), place, claim.get("argument")),
-            fix=RuleFix(tuple(fix["steps"]), fix.get("strategy")),
+            fix=RuleFix(tuple(fix["steps"]), _listed(fix.get("strategy", []))),
             why=why["text"].strip(),
             references=tuple(why.get("references", ())),
             wrong=parts["example"].get("wrong"),
@@ -160,7 +164,7 @@ class _Reader:
             path=path,
         )
 
-    def _check(self, section: str, part: Mapping[str, Any], keys: Mapping[str, type]) -> None:
+    def _check(self, section: str, part: Mapping[str, Any], keys: Mapping[str, Any]) -> None:
         """Unknown keys, wrong types, missing or empty required keys."""
         for key, value in part.items():
             if key not in keys:

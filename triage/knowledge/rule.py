@@ -8,7 +8,7 @@
 
     [match]    on, text, line, when, unless, raised_in, same_fault       # `on` required; `text` and `line` are regular expressions
     [claim]    says (required), look_at, place, argument
-    [fix]      steps (required), strategy
+    [fix]      steps (required), strategy                        # a name, or a list of them in the order to try
     [why]      text (required), references
     [example]  wrong, right
     [check]    steps
@@ -93,8 +93,8 @@ class Claim:
 @dataclass(frozen=True)
 class RuleFix:
     steps: tuple[str, ...]
-    #: the name of a repair that triage can try and verify
-    strategy: str | None = None
+    #: the names of repairs that triage can try and verify (`triage/fixes/strategies.py`), in the order to try them
+    strategies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def _changes(report: Report, verdict: Verdict) -> Iterator[Text]:
         yield from _next_steps(report, verdict)
         return
     fixes = verdict["fixes"]
-    tried = any(fix["verified"] != "not-run" for fix in fixes)
+    tried = any(fix["verified"] != "not-run" or fix["level"] for fix in fixes)
     for number, fix in enumerate(fixes[:SHOWN], start=1):
         yield _fix(fix, f"{number}. " if len(fixes) > 1 else "", tag=tried or len(fixes) == 1)
     if len(fixes) > SHOWN:

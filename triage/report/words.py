@@ -68,10 +68,11 @@ def basis(subject_kind: str, finding: Finding, steps: Sequence[Step], environmen
 
 
 def fix_basis(verified: str, level: str | None) -> str:
-    """How far a suggested change was tried: it is a suggestion until something ran with it."""
+    """How far a suggested change was tried: it is a suggestion until something ran with it, and not verified while
+    another one that passes, too, means something else."""
     if verified == "not-run":
-        return NOT_RUN
-    return f"{MEASURED_HERE}: {level or 'works'}" if verified == "passed" else f"{MEASURED_HERE}: does not help"
+        return f"{MEASURED_HERE}: {level}, not verified" if level else NOT_RUN
+    return f"{MEASURED_HERE}: {level or 'works'}" if verified == "passed" else f"{MEASURED_HERE}: not enough"
 
 
 def how_sure(state: str, confidence: str, found_by: str | None) -> str:

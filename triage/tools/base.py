@@ -23,6 +23,8 @@ from triage.model import (
     Environment,
     ErrorRecord,
     Fact,
+    Finding,
+    Fix,
     KernelRecord,
     Label,
     Location,
@@ -34,6 +36,7 @@ from triage.model import (
 )
 
 if TYPE_CHECKING:
+    from triage.knowledge.rule import RuleSet
     from triage.knowledge.stages import Stages
 
 
@@ -71,6 +74,31 @@ class Culprit:
 
 
 @dataclass(frozen=True)
+class ChangedFile:
+    """A file of the user as a fix would leave it: the SHA-256 of what it holds now, and the blob of what it would hold."""
+
+    path: str
+    before: str
+    after: str
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """The fixes that were tried for one finding, known by its rule and place; `files` are those of a verified one.
+
+    `root` is the folder in which its patch applies; `why` says why none is verified.
+    """
+
+    rule: str
+    location: Location | None
+    fixes: tuple[Fix, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
+    root: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class Result:
     """The outcome of one step. `kernels` replaces the known kernels of the same id."""
 
@@ -82,6 +110,7 @@ class Result:
     warnings: tuple[WarningRecord, ...] = ()
     hazards: tuple[Hazard, ...] = ()
     culprits: tuple[Culprit, ...] = ()
+    repairs: tuple[Repair, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     environments: tuple[Environment, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
@@ -104,6 +133,10 @@ class Work:
     facts: Mapping[str, Any]
     kernels: Mapping[str, Kernel]
     errors: tuple[ErrorRecord, ...]
+    #: what the rules make of everything known by now
+    findings: Callable[[], list[Finding]]
+    culprits: tuple[Culprit, ...]
+    rules: RuleSet
     stages: Stages
     rules_root: Path
     #: the text of a user's file as it was when it ran, None where it was not kept

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from triage.experiment import process
-from triage.experiment.errors import error_events, greeted, silent_interpreter
+from triage.experiment.errors import OWN, error_events, greeted, silent_interpreter
 from triage.experiment.events import Event
 from triage.experiment.kernels import Kernel, kernels_of
 from triage.graph.spec import ToolSpec
@@ -41,10 +41,6 @@ SPEC = ToolSpec(
     ),
     essential=True,
 )  # fmt: skip
-
-
-#: origin of the warnings in which the harness says what it could not record
-OWN = "triage"
 
 
 def run(work: Work) -> Result:

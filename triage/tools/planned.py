@@ -16,7 +16,6 @@ PLANNED = (
     _planned("read-artifacts", "read logs and profiles without running anything", "error.text", "error.stage"),
     _planned("bisect-switches", "find the compiler switch that makes the fault go"),
     _planned("minimize", "shrink the script while the fault stays"),
-    _planned("verify-fix", "try the suggested fix on a copy"),
     _planned("repeat", "run the comparison again and count", "comparison.failure_rate", "comparison.wrong_set"),
     _planned("vary-host", "vary seed, cache and process order"),
     _planned("serialize", "take all concurrency away", "serialized.failure_rate"),

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from triage.experiment.errors import Observed, errors_of, location, read_events
+from triage.experiment.errors import Observed, errors_of, read_events, warnings_of
 from triage.graph.spec import ToolSpec
-from triage.model import Fact, StepOutcome, WarningRecord
-from triage.readers import Reading
-from triage.tools import observe
+from triage.model import Fact, StepOutcome
 from triage.tools.base import Result, Work
 from triage.tools.error_facts import ADDS, error_facts
 
@@ -36,7 +31,7 @@ def run(work: Work) -> Result:
     )
     readings = observed.readings()
     errors = errors_of(observed, readings)
-    warnings = all_warnings(observed.events, readings)
+    warnings = warnings_of(observed.events, readings)
     last = next((e for e in reversed(errors) if not (e.recovered or e.stubbed)), None)
     facts = [Fact("errors.count", len(errors)), Fact("warnings.count", len(warnings))]
     if last is not None:
@@ -49,16 +44,3 @@ def run(work: Work) -> Result:
         errors=tuple(errors),
         warnings=tuple(warnings),
     )
-
-
-def all_warnings(events: Sequence[Mapping[str, Any]], readings: Mapping[str, Reading]) -> list[WarningRecord]:
-    """Warnings of Python (as events) and of the compiler (as text), each once."""
-    found = [
-        WarningRecord(str(e.get("text")), str(e.get("origin")), location(e.get("at")))
-        for e in events
-        if e["type"] == "warning" and e.get("origin") != observe.OWN
-    ]
-    told = {w.text for w in found}
-    for reading in readings.values():
-        found += [w for w in reading.warnings if not any(w.text in text or text in w.text for text in told)]
-    return list(dict.fromkeys(found))

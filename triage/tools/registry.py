@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from triage.graph.spec import ToolSpec
-from triage.tools import doctor, drop_statements, lower_kernels, lower_trace, observe, read_error, static_checks
+from triage.tools import (
+    doctor,
+    drop_statements,
+    lower_kernels,
+    lower_trace,
+    observe,
+    read_error,
+    static_checks,
+    verify_fix,
+)
 from triage.tools.base import Result, Work
 from triage.tools.planned import PLANNED
 
@@ -19,6 +28,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (lower_kernels.SPEC, lower_kernels.run),
     (lower_trace.SPEC, lower_trace.run),
     (drop_statements.SPEC, drop_statements.run),
+    (verify_fix.SPEC, verify_fix.run),
 )
 
 SPECS: Mapping[str, ToolSpec] = {spec.name: spec for spec in (*(spec for spec, _ in BUILT), *PLANNED)}

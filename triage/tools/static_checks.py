@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from triage.experiment.hazards import HOST_TARGETS, device_of, hazards_of
 from triage.experiment.kernels import Kernel
 from triage.graph.spec import ToolSpec
-from triage.lints import Device, DeviceTableError, inspect, load_devices
-from triage.lints.hazard import Hazard
+from triage.lints import DeviceTableError, Hazard, load_devices
 from triage.model import Caliber, Fact, NotChecked, StepOutcome, StepStatus
 from triage.tools.base import Result, Work
 
@@ -15,9 +15,6 @@ SPEC = ToolSpec(
     adds=("hazards.count", "hazard.kinds"),
     essential=True,
 )
-
-#: Targets without a device: nothing limits threads or shared memory there.
-HOST_TARGETS = ("c", "llvm")
 
 
 def run(work: Work) -> Result:
@@ -30,20 +27,15 @@ def run(work: Work) -> Result:
     facts, not_checked, inspected = [], [], 0
     for kernel in work.kernels.values():
         record = work.kernel_record(kernel)
-        arch = str(kernel.target.get("arch") or kernel.target.get("mcpu") or kernel.target.get("kind") or "unknown")
-        device = devices.get(arch)
         if record is None:
             not_checked.append(NotChecked(f"static checks of kernel {kernel.name}", "it could not be recorded"))
             continue
-        if device is None and kernel.target.get("kind") not in HOST_TARGETS:
+        if device_of(kernel, devices) is None and kernel.target.get("kind") not in HOST_TARGETS:
             what = f"device limits for kernel {kernel.name}"
             not_checked.append(NotChecked(what, f"no limits are known for target {_target(kernel)}"))
         source = work.case.get(kernel.source).decode("utf-8", "replace") if kernel.source else None
         about = f"kernel:{kernel.id}"
-        found = [
-            Hazard(h.kind, about, h.at, h.labels, h.fields, h.certainty)
-            for h in inspect(record, device or Device(arch), source)
-        ]
+        found = hazards_of(kernel, record, devices, source)
         hazards += found
         inspected += 1
         if found:

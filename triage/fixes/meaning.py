@@ -1,0 +1,220 @@
+"""What a kernel computes, as far as its record shows it: whether two patched kernels are the same program, and what in one
+of them speaks against a patch. Pure.
+
+A patch that lets a script build may still compute something else. Nothing here proves a patch right; a `Doubt` is a place
+where the patched program does what a healthy one hardly ever does, such as a tile that is larger than the step by which it moves.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from triage.model import Access, BufferInfo, KernelRecord, Loop, Statement
+
+#: loops that only say how the iterations are run
+SCHEDULES = ("num_stages", "order", "stage", "group", "sync")
+#: operators that move a tile as it is
+MOVES = ("copy", "async_copy", "tma_copy", "im2col", "c2d_im2col")
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something unusual about buffers, which are named as the author named them."""
+
+    what: str
+    buffers: frozenset[str]
+
+
+def program(record: KernelRecord) -> tuple[object, ...]:
+    """Equal for kernels that compute the same: interface, buffers, grid and statements, without threads and schedules."""
+    return (
+        record.name,
+        tuple((str(p.get("name")), str(p.get("dtype")), str(p.get("shape"))) for p in record.params),
+        tuple((b.name, b.dtype, b.shape) for b in record.buffers),
+        tuple(launch.grid for launch in record.launches),
+        _normal(record.out_idx, len(record.params)),
+        tuple(_outline(record.statements)),
+    )
+
+
+def _normal(out_idx: object, count: int) -> tuple[int, ...]:
+    indices = out_idx if isinstance(out_idx, (list, tuple)) else (out_idx,)
+    return tuple(i % count for i in indices if isinstance(i, int) and count)
+
+
+def _outline(statements: tuple[Statement, ...]) -> Iterator[object]:
+    for statement in statements:
+        loop = statement.loop
+        head = (loop.var, str(loop.min), str(loop.extent)) if loop else statement.text
+        yield (statement.kind, head, tuple(_outline(statement.body)), tuple(_outline(statement.orelse)))
+
+
+def uses_thread_index(record: KernelRecord) -> bool:
+    """Whether the program itself computes with the number of a thread, so that another number of threads changes it."""
+    names = {s.text.partition(" = ")[0] for s in record.statements if "launch_thread_idx" in s.text}
+
+    def mentions(text: str) -> bool:
+        try:
+            return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(ast.parse(text, mode="eval")))
+        except (SyntaxError, ValueError):
+            return "threadIdx" in text
+
+    return any(
+        mentions(index) for s, _ in walk(record.statements) for access in s.accesses for index in access.index
+    ) or any(s.condition is not None and mentions(s.condition) for s, _ in walk(record.statements))
+
+
+def walk(
+    statements: tuple[Statement, ...], loops: tuple[Loop, ...] = ()
+) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
+    """Every statement with the loops around it."""
+    for statement in statements:
+        yield statement, loops
+        inner = (*loops, statement.loop) if statement.loop else loops
+        yield from walk(statement.body, inner)
+        yield from walk(statement.orelse, inner)
+
+
+# ------------------------------------------------------------------------------------------------------------ doubts
+
+
+def doubts(record: KernelRecord) -> list[Doubt]:
+    """Everything unusual in one kernel."""
+    buffers = {b.name: b for b in record.buffers}
+    found = [*_unused(record, buffers), *_outputs(record)]
+    for statement, loops in walk(record.statements):
+        if statement.op is not None and statement.op.name in MOVES:
+            found += _move(statement, buffers)
+        else:
+            found += _elements(statement, loops, buffers)
+    return found
+
+
+def _named(*buffers: BufferInfo) -> frozenset[str]:
+    return frozenset(name for b in buffers for name in (b.name, b.source_name) if name)
+
+
+def _unused(record: KernelRecord, buffers: Mapping[str, BufferInfo]) -> Iterator[Doubt]:
+    """Tensors that nothing touches, and tiles that are filled for nobody."""
+    read, written = set(), set()
+    for statement, _ in walk(record.statements):
+        for access in statement.accesses:
+            if access.mode in ("read", "readwrite"):
+                read.add(access.buffer)
+            if access.mode in ("write", "readwrite"):
+                written.add(access.buffer)
+    aliased = {b.alias_of for b in record.buffers if b.alias_of}
+    for buffer in buffers.values():
+        if buffer.name in aliased or buffer.alias_of or "barrier" in buffer.scope:
+            continue
+        if buffer.param and buffer.name not in read | written:
+            yield Doubt(f"nothing uses the tensor {buffer.name}", _named(buffer))
+        if not buffer.param and buffer.name in written and buffer.name not in read:
+            yield Doubt(f"nothing reads {buffer.name}", _named(buffer))
+
+
+def _outputs(record: KernelRecord) -> Iterator[Doubt]:
+    """What `out_idx` calls an output must be written, and not read before."""
+    written = {a.buffer for s, _ in walk(record.statements) for a in s.accesses if a.mode != "read"}
+    tensors = [str(p.get("name")) for p in record.params]
+    outputs = {tensors[i] for i in _normal(record.out_idx, len(tensors)) if i < len(tensors)}
+    for name in sorted(outputs - written):
+        yield Doubt(f"the output {name} is never written", frozenset({name}))
+    if outputs and written:
+        for name in sorted((written & set(tensors)) - outputs):
+            yield Doubt(f"{name} is written and no output", frozenset({name}))
+
+
+def _move(statement: Statement, buffers: Mapping[str, BufferInfo]) -> Iterator[Doubt]:
+    """A tile moved between a tensor and on-chip memory: it steps by its own size, covers the tensor, keeps the type."""
+    moved = [(a, buffers[a.buffer]) for a in statement.accesses if a.buffer in buffers]
+    both = _named(*(b for _, b in moved))
+    for access, buffer in moved:
+        if not buffer.param:
+            yield from (Doubt(d, both) for d in _part_of_tile(access, buffer))
+            continue
+        for dim, extent in enumerate(access.extent):
+            step = _step(access.index[dim]) if dim < len(access.index) else None
+            size = buffer.shape[dim] if dim < len(buffer.shape) else None
+            if extent is None:
+                continue
+            if step is not None and step != extent:
+                yield Doubt(f"tiles of {extent} elements of {buffer.name} are {step} apart (dimension {dim})", both)
+            low, high = access.low[dim], access.high[dim]
+            if isinstance(size, int) and low == 0 and high is not None and access.exact and not access.guarded:
+                rest = size - (high + extent)
+                if rest > 0 or rest <= -extent:
+                    yield Doubt(
+                        f"{high + extent} of {size} elements of {buffer.name} are moved (dimension {dim})", both
+                    )
+    if len(moved) == 2 and moved[0][1].param and moved[0][0].mode == "read" and moved[0][1].dtype != moved[1][1].dtype:
+        source, tile = moved[0][1], moved[1][1]
+        yield Doubt(f"{source.name} is {source.dtype} and its tile {tile.name} is {tile.dtype}", both)
+
+
+def _part_of_tile(access: Access, buffer: BufferInfo) -> Iterator[str]:
+    for dim, (extent, size) in enumerate(zip(access.extent, buffer.shape, strict=False)):
+        constant = access.low[dim] == access.high[dim] == 0
+        if constant and isinstance(size, int) and extent is not None and extent not in (1, size):
+            yield f"{extent} of {size} elements of {buffer.name} take part (dimension {dim})"
+
+
+def _elements(statement: Statement, loops: tuple[Loop, ...], buffers: Mapping[str, BufferInfo]) -> Iterator[Doubt]:
+    """Loops over elements: each covers the tile it indexes, and each iteration of a parallel loop writes its own element."""
+    parallel = [loop.var for loop in loops if loop.kind == "parallel" and loop.extent != 1]
+    variables = {loop.var for loop in loops}
+    for access in statement.accesses:
+        buffer = buffers.get(access.buffer)
+        if buffer is None or statement.op is not None:
+            continue
+        used = {name for index in access.index for name in _names(index)}
+        missing = [var for var in parallel if var not in used]
+        if access.mode == "write" and missing and buffer.scope != "local.var":
+            yield Doubt(f"{buffer.name} is written without {', '.join(missing)}", _named(buffer))
+        if access.guarded or not access.exact:
+            continue
+        for dim, index in enumerate(access.index):
+            size, high = buffer.shape[dim], access.high[dim]
+            moves = buffer.param or _names(index) & variables
+            if moves and access.low[dim] == 0 and isinstance(size, int) and high is not None and high + 1 != size:
+                yield Doubt(
+                    f"{high + 1} of {size} elements of {buffer.name} are used (dimension {dim})", _named(buffer)
+                )
+
+
+def _names(index: str) -> set[str]:
+    try:
+        return {n.id for n in ast.walk(ast.parse(index, mode="eval")) if isinstance(n, ast.Name)}
+    except (SyntaxError, ValueError):
+        return set()
+
+
+def _step(index: str) -> int | None:
+    """The smallest factor of a variable in a sum of variables with constant factors; None for any other index."""
+    try:
+        factors = list(_factors(ast.parse(index, mode="eval").body))
+    except (SyntaxError, ValueError):
+        return None
+    return min(factors) if factors and all(factor > 0 for factor in factors) else None
+
+
+def _factors(node: ast.expr) -> Iterator[int]:
+    """Raises `ValueError` for what is no such sum."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        yield from _factors(node.left)
+        yield from _factors(node.right)
+    elif isinstance(node, ast.Name):
+        yield 1
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        sides = (node.left, node.right) if isinstance(node.right, ast.Constant) else (node.right, node.left)
+        if (
+            not isinstance(sides[0], ast.Name)
+            or not isinstance(sides[1], ast.Constant)
+            or not isinstance(sides[1].value, int)
+        ):
+            raise ValueError
+        yield sides[1].value
+    elif not isinstance(node, ast.Constant):
+        raise ValueError

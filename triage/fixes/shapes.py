@@ -1,0 +1,195 @@
+"""Extents that do not fit: tiles of a T.gemm, of a copy, outputs of a reduction, and the number of indices."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from triage.fixes import tree
+from triage.fixes.buffers import Shape, declared, indices, named, shape_of, with_indices
+from triage.fixes.proposal import Proposal, Question
+from triage.fixes.tree import Edit, Source
+
+#: index expressions of the same function that are tried where one is missing
+MOST_INDICES = 5
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """A T.gemm as it is written, with the written shapes of its operands where there are some."""
+
+    source: Source
+    call: cst.Call
+    shapes: tuple[Shape | None, Shape | None, Shape | None]
+    names: tuple[str, str, str]
+
+    def flag(self, which: str) -> tuple[cst.Arg | None, bool]:
+        """The argument `transpose_A` or `transpose_B`, and its value (False where it is no constant)."""
+        arg = tree.argument(self.call, 3 if which == "transpose_A" else 4, which)
+        return arg, isinstance(arg.value, cst.Name) and arg.value.value == "True" if arg else False
+
+    def dim(self, operand: int, axis: str) -> int:
+        """Which of the last two dimensions of an operand is M, N or K."""
+        if operand == 2:
+            return -2 if axis == "M" else -1
+        rows = axis == "M" if operand == 0 else axis == "K"
+        swapped = self.flag("transpose_A" if operand == 0 else "transpose_B")[1]
+        return -2 if rows != swapped else -1
+
+
+def gemms(q: Question) -> Iterator[Gemm]:
+    """The gemm calls of the accused statement, else those on the way to it."""
+    for source, line in q.places():
+        found = False
+        for call in source.at(cst.Call, line):
+            if "gemm" not in tree.name_of(call):
+                continue
+            operands = [tree.argument(call, n, name) for n, name in enumerate("ABC")]
+            if any(arg is None for arg in operands):
+                continue
+            found = True
+            values = [arg.value for arg in operands if arg is not None]
+            shapes = [shape_of(q.sources, declared(q.sources, source, value)) for value in values]
+            yield Gemm(source, call, tuple(shapes), tuple(source.code(v) for v in values))  # type: ignore[arg-type]
+        if found:
+            return
+
+
+def swap_tile_dims(q: Question) -> Iterator[Proposal]:
+    """The last two extents of a tile exchanged, for each operand."""
+    for gemm in gemms(q):
+        for shape, name in zip(gemm.shapes, gemm.names, strict=True):
+            if shape is not None and len(shape.dims) >= 2 and shape.text(-1) != shape.text(-2):
+                yield Proposal(f"Swap the last two extents of {name}", (shape.swapped(),))
+
+
+def transpose_flag(q: Question) -> Iterator[Proposal]:
+    """transpose_A or transpose_B set, or taken away."""
+    for gemm in gemms(q):
+        for which in ("transpose_B", "transpose_A"):
+            arg, is_set = gemm.flag(which)
+            if arg is None:
+                new = tree.expression(f"f({which}=True)")
+                assert isinstance(new, cst.Call)
+                edit = Edit(gemm.source.path, gemm.call, gemm.call.with_changes(args=[*_closed(gemm.call), *new.args]))
+                yield Proposal(f"Pass {which}=True", (edit,))
+            elif isinstance(arg.value, cst.Name) and arg.value.value in ("True", "False"):
+                value = cst.Name("False" if is_set else "True")
+                yield Proposal(f"Pass {which}={value.value}", (Edit(gemm.source.path, arg.value, value),))
+
+
+def _closed(call: cst.Call) -> list[cst.Arg]:
+    """The arguments of a call, ready for another one after them."""
+    args = list(call.args)
+    if args and isinstance(args[-1].comma, cst.MaybeSentinel):
+        args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+    return args
+
+
+def tile_extent(q: Question) -> Iterator[Proposal]:
+    """One operand of a T.gemm given the extent that the other has."""
+    axis = str(q.captures.get("axis") or "K")
+    pairs = {"K": (0, 1), "M": (0, 2), "N": (1, 2)}
+    for gemm in gemms(q):
+        for one, other in itertools.permutations(pairs.get(axis, (0, 1))):
+            mine, theirs = gemm.shapes[one], gemm.shapes[other]
+            if mine is None or theirs is None or len(mine.dims) < 2 or len(theirs.dims) < 2:
+                continue
+            dim, text = gemm.dim(one, axis), theirs.text(gemm.dim(other, axis))
+            if mine.text(dim) != text:
+                title = f"Allocate {gemm.names[one]} with the {axis} extent {text} of {gemm.names[other]}"
+                yield Proposal(title, (mine.replaced(dim, text),))
+
+
+# ------------------------------------------------------------------------------------------------------------ indices
+
+
+def index_rank(q: Question) -> Iterator[Proposal]:
+    """A buffer accessed with too many indices or too few."""
+    rank, buffer = q.captures.get("rank"), str(q.captures.get("buffer") or "")
+    if not isinstance(rank, int):
+        return
+    for source, line in q.places():
+        wrong = [s for s in named(source, line, buffer) if len(s.slice) != rank and not _is_inner(source, s)]
+        if not wrong:
+            continue
+        subscript = wrong[0]
+        written = indices(subscript)
+        for texts in _like_siblings(source, subscript, rank):
+            yield _indexed(source, subscript, texts)
+        if len(written) > rank:
+            kept = list(itertools.combinations(range(len(written)), rank))
+            kept.sort(key=lambda keep: sum(written[n].strip() == "0" for n in keep))
+            for keep in kept:
+                yield _indexed(source, subscript, [written[n] for n in keep])
+        elif len(written) == rank - 1:
+            for text, at in itertools.product(_indices_nearby(source, subscript), range(rank)):
+                yield _indexed(source, subscript, [*written[:at], text, *written[at:]])
+        return
+
+
+def _indexed(source: Source, subscript: cst.Subscript, texts: list[str]) -> Proposal:
+    new = with_indices(subscript, texts)
+    return Proposal(
+        f"Write {source.code(new)} instead of {source.code(subscript)}", (Edit(source.path, subscript, new),)
+    )
+
+
+def _is_inner(source: Source, subscript: cst.Subscript) -> bool:
+    return isinstance(source.parents.get(subscript), cst.Attribute)
+
+
+def _like_siblings(source: Source, subscript: cst.Subscript, rank: int) -> Iterator[list[str]]:
+    """Indices of the same buffer elsewhere in the function, then of the same number in the statement, if they keep or
+    hold all variables of those written here."""
+    own = source.enclosing_statement(subscript)
+    function = next(source.around(subscript, cst.FunctionDef), None)
+    here = [s for s in source.all(cst.Subscript, own) if s is not subscript]
+    there = [
+        s
+        for s in source.all(cst.Subscript, function)
+        if source.code(s.value) == source.code(subscript.value) and s is not subscript
+    ]
+    variables = _variables(source, subscript)
+    seen = []
+    for other in (*there, *here):
+        texts = indices(other)
+        if len(texts) == rank and texts not in seen and _variables(source, other) == variables:
+            seen.append(texts)
+            yield texts
+
+
+def _variables(source: Source, subscript: cst.Subscript) -> set[str]:
+    return {n.value for element in subscript.slice for n in source.all(cst.Name, element)}
+
+
+def _indices_nearby(source: Source, subscript: cst.Subscript) -> list[str]:
+    """Loop variables around an access that it does not use, 0, and the index expressions of the function, nearest first."""
+    used = _variables(source, subscript)
+    loops = [name.value for loop in source.around(subscript, cst.For) for name in source.all(cst.Name, loop.target)]
+    function = next(source.around(subscript, cst.FunctionDef), None)
+    line = source.line(subscript)
+    others = sorted(source.all(cst.Subscript, function), key=lambda s: abs(source.line(s) - line)) if function else []
+    texts = [
+        text
+        for other in others
+        if other is not subscript
+        for text in indices(other)
+        if not set(_words(text)) <= used or text == "0"
+    ]
+    found = [name for name in loops if name not in used] + texts
+    return [*list(dict.fromkeys(text.strip() for text in found if ":" not in text))[:MOST_INDICES], "0"]
+
+
+def _words(text: str) -> list[str]:
+    return [n.value for n in _names(tree.expression(text))] if ":" not in text else []
+
+
+def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
+    if isinstance(node, cst.Name):
+        yield node
+    for child in node.children:
+        yield from _names(child)

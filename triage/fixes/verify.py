@@ -1,0 +1,186 @@
+"""Try proposals on a copy of the script, and decide which of them, if any, may be called verified.
+
+start      the script as it is must show the fault of the finding
+try        each proposal: the script with it must show no fault at all, and build what was attempted before
+doubt      what the patched kernels do that healthy ones do not (`meaning.py`) speaks against a patch
+decide     of those with the fewest doubts, one is chosen only if all of them are the same program, differ in tuning
+           alone, or one is nearer to what is written; otherwise several are shown, and none is called the fix
+confirm    the chosen one once more with the device compiler
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from triage.fixes.meaning import Doubt, doubts, program, uses_thread_index
+from triage.fixes.proposal import Proposal
+from triage.fixes.tree import Sources, unified
+from triage.fixes.trial import Seen, Trials, all_of
+from triage.model import Finding, Fix
+
+#: candidates that are tried for one fault
+MOST = 12
+#: candidates shown where none is chosen
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A proposal, the changed texts of the files, what it showed, and the doubts about what it touches."""
+
+    proposal: Proposal
+    texts: Mapping[str, str]
+    patch: str
+    seen: Seen
+    doubts: tuple[Doubt, ...] = ()
+    all_doubts: int = 0
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        return tuple(program(record) for record in self.seen.records)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of all candidates. `chosen`: the one verified fix. `why`: why there is none."""
+
+    chosen: Tried | None = None
+    passing: tuple[Tried, ...] = ()
+    further: tuple[Tried, ...] = ()
+    count: int = 0
+    why: str = ""
+
+
+def verify(
+    proposals: Iterable[Proposal],
+    sources: Sources,
+    before: Mapping[str, str],
+    finding: Finding,
+    start: Seen,
+    trials: Trials,
+    *,
+    root: str,
+    compile: bool,
+    left: Callable[[], float],
+    progress: Callable[[str], None] = lambda line: None,
+) -> Outcome:
+    """Try `proposals` in their order while time is `left`; `start` is what the unchanged script shows, with the device
+    compiler or without (`compile`). Raises `TemplateError`."""
+    tried: list[Tried] = []
+    known: set[str] = {_key(before)}
+    for proposal in proposals:
+        if len(tried) == MOST or left() <= 0:
+            break
+        texts = {**before, **sources.apply(proposal.edits)}
+        if _key(texts) in known:
+            continue
+        known.add(_key(texts))
+        progress(f"trying: {proposal.title}")
+        seen = trials.run(texts, compile)
+        patch = unified(before, {p: t for p, t in texts.items() if t != before[p]}, root)
+        tried.append(_doubted(Tried(proposal, texts, patch, seen), sources))
+    passing = [t for t in tried if t.seen.healthy and not all_of(start.attempted, t.seen.built)]
+    further = tuple(t for t in tried if t not in passing and _further(finding, start, t.seen))
+    ranked = sorted(passing, key=lambda t: (bool(t.proposal.guess), t.all_doubts, t.proposal.distance))
+    chosen, why = _choose(ranked)
+    if chosen is not None and not compile:
+        confirmed = trials.run(chosen.texts, compile=True)
+        if not confirmed.healthy:
+            return Outcome(
+                None, (), (replace(chosen, seen=confirmed), *further), len(tried), "it fails in the device compiler"
+            )
+        chosen = replace(chosen, seen=confirmed)
+    if not tried:
+        why = "no change is known for this place"
+    elif not passing:
+        why = f"none of {len(tried)} changes that were tried lets the script pass"
+    return Outcome(chosen, tuple(ranked), further, len(tried), why)
+
+
+def _key(texts: Mapping[str, str]) -> str:
+    return "\0".join(f"{path}\0{text}" for path, text in sorted(texts.items()))
+
+
+def _doubted(tried: Tried, sources: Sources) -> Tried:
+    """With the doubts about the buffers that the edited statements name."""
+    touched: set[str] = set()
+    for edit in tried.proposal.edits:
+        source = sources.files[edit.file]
+        statement = source.enclosing_statement(edit.old)
+        touched |= {name.value for name in source.all(cst.Name, statement)}
+    found = [doubt for record in tried.seen.records for doubt in doubts(record)]
+    return replace(tried, doubts=tuple(d for d in found if d.buffers & touched), all_doubts=len(found))
+
+
+def _further(finding: Finding, start: Seen, seen: Seen) -> bool:
+    """Whether a run ended at another fault than the one asked about, later than it."""
+    if seen.broken or not seen.faults:
+        return False
+    rules = {fault.finding.rule for fault in seen.faults}
+    later = len(seen.built) > len(start.built) or len(seen.attempted) > len(start.attempted)
+    return finding.rule not in rules and None not in rules and later
+
+
+def _choose(ranked: Sequence[Tried]) -> tuple[Tried | None, str]:
+    """The one that may be called the fix, else why there is none."""
+    if not ranked:
+        return None, ""
+    best = ranked[0]
+    if best.proposal.guess:
+        return None, best.proposal.guess
+    if (
+        best.doubts and not best.proposal.distance
+    ):  # that a name is the nearest to a misspelt one is evidence of its own
+        return None, f"the script builds with it, but {best.doubts[0].what}"
+    if best.proposal.tuning and any(uses_thread_index(record) for record in best.seen.records):
+        return (
+            None,
+            "the kernel computes with the number of a thread, so another number of threads may change what it computes",
+        )
+    equals = [t for t in ranked if t.all_doubts == best.all_doubts and not t.proposal.guess]
+    others = [t for t in equals if t.meaning != best.meaning]
+    if not others or all(t.proposal.tuning for t in equals):
+        return best, ""
+    if all(t.proposal.distance > best.proposal.distance for t in others):
+        return best, ""
+    return None, "several changes let the script pass, and they do not mean the same"
+
+
+def fixes_of(outcome: Outcome, command: str) -> tuple[Fix, ...]:
+    """The candidates as a report shows them, the chosen one first."""
+    shown = []
+    if outcome.chosen is not None:
+        one = outcome.chosen
+        shown.append(Fix(one.proposal.title, _passed(one), one.patch, "passed", _level(one), command))
+        return tuple(shown)
+    for one in outcome.passing[:SHOWN]:
+        shown.append(
+            Fix(
+                one.proposal.title,
+                f"{_passed(one)}; not verified: {outcome.why}",
+                one.patch,
+                "not-run",
+                _level(one),
+                command,
+            )
+        )
+    for one in outcome.further[: SHOWN - len(shown)]:
+        faults = one.seen.faults
+        to = f"{faults[0].finding.rule or ''} {faults[0].finding.title}".strip() if faults else "another fault"
+        shown.append(
+            Fix(one.proposal.title, f"with it the script gets further, to: {to}", one.patch, "failed", None, command)
+        )
+    return tuple(shown)
+
+
+def _passed(one: Tried) -> str:
+    count = len(one.seen.built)
+    text = f"tried on a copy: the script then builds {count} kernel{'s' * (count != 1)}"
+    return f"{text} and matches its reference" if _level(one) == "matches" else text
+
+
+def _level(one: Tried) -> str:
+    return "matches" if one.seen.compared and all(one.seen.compared) else "builds"

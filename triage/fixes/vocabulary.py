@@ -1,0 +1,83 @@
+"""What the user's tilelang knows: names, parameters, data types, asked of the user's interpreter and never imported here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from triage.experiment.scripts import Candidate, ScriptRunner
+
+#: the line of output that holds the answer
+MARK = "triage-vocabulary:"
+MODULES = ("tilelang", "tilelang.language")
+#: Runs in the place of the script. Whatever cannot be asked is left out.
+PROBE = f'''
+import importlib, inspect, json, sys
+
+names, parameters, types, options = {{}}, {{}}, [], []
+for module in sys.argv[1:]:
+    try:
+        there = importlib.import_module(module)
+    except Exception:
+        continue
+    names[module] = sorted(name for name in dir(there) if not name.startswith("_"))
+    for name in names[module]:
+        member = getattr(there, name, None)
+        if callable(member) and name not in parameters:
+            try:
+                signature = inspect.signature(member)
+            except Exception:
+                continue
+            parameters[name] = [
+                [p.name, p.kind.name, p.default is inspect.Parameter.empty] for p in signature.parameters.values()
+            ]
+try:
+    from tilelang.language import dtypes
+    types = sorted({{str(v) for v in vars(dtypes).values() if type(v).__name__ == "dtype"}})
+except Exception:
+    pass
+try:
+    from tilelang import PassConfigKey
+    options = sorted(str(key.value) for key in PassConfigKey)
+except Exception:
+    pass
+print("{MARK}" + json.dumps([names, parameters, types, options]))
+'''
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a function: its name, its kind as `inspect` calls it, and whether it must be given."""
+
+    name: str
+    kind: str
+    required: bool
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Public names by module, parameters by function, names of data types, keys of pass configurations."""
+
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    parameters: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+def ask(runner: ScriptRunner, modules: Iterable[str] = (), seconds: float = 30.0) -> Vocabulary:
+    """What the interpreter of `runner` knows; empty where it does not say. Raises `TemplateError`."""
+    asked = tuple(dict.fromkeys((*MODULES, *modules)))
+    shown = runner.run(Candidate(PROBE, asked), seconds)
+    path = shown.directory / "stdout"
+    lines = path.read_text("utf-8", "replace").splitlines() if path.is_file() else []
+    answer = next((line.removeprefix(MARK) for line in lines if line.startswith(MARK)), None)
+    if answer is None:
+        return Vocabulary()
+    names, parameters, types, options = json.loads(answer)
+    return Vocabulary(
+        {module: tuple(found) for module, found in names.items()},
+        {name: tuple(Parameter(*one) for one in found) for name, found in parameters.items()},
+        tuple(types),
+        tuple(options),
+    )
