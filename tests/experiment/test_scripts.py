@@ -370,3 +370,38 @@ with ScriptRunner(Path({str(tmp_path / "runner")!r}), Path({str(folder / "kernel
     with ScriptRunner(tmp_path / "runner", folder / "kernel.py", cwd=folder) as runner:
         assert runner.run(Candidate(source), 1.0).status == "timed_out"
         assert runner.count == 1
+
+
+def test_the_first_in_order_is_the_answer_whichever_ends_first(folder, tmp_path) -> None:
+    texts = [
+        "assert 1",
+        "import time\ntime.sleep(1.0)\nassert 0, 'slow'",
+        "assert 0, 'quick'",
+        "import time\ntime.sleep(60)\nassert 0, 'never'",
+    ]
+    with ScriptRunner(tmp_path, folder / "kernel.py", cwd=folder, jobs=3) as runner:
+        found = runner.first(map(Candidate, texts), lambda shown: shown.status == "failed", 90.0)
+        assert found is not None
+        candidate, shown = found
+        assert (candidate.source, shown.errors[-1].message) == (texts[1], "slow")
+        assert shown.seconds < 30
+        again = runner.count
+        assert runner.run(Candidate(texts[1])).id == shown.id
+        assert runner.count == again
+        assert runner.first(map(Candidate, texts[:1]), lambda shown: shown.status == "failed") is None
+        assert runner.run(Candidate("assert 0, 'after'")).errors[-1].message == "after"
+    left = {path.name for path in tmp_path.iterdir() if path.is_dir()} - {"blobs"}
+    assert all(len(name) == 32 for name in left), left
+
+
+def test_what_was_given_up_is_ended_when_the_search_for_candidates_breaks_off(folder, tmp_path) -> None:
+    def texts():
+        yield Candidate("import time\ntime.sleep(60)\n")
+        raise KeyError("no more")
+
+    with ScriptRunner(tmp_path, folder / "kernel.py", cwd=folder, jobs=2) as runner:
+        with pytest.raises(KeyError):
+            runner.first(texts(), lambda shown: True, 90.0)
+        began = time.monotonic()
+        assert runner.run(Candidate("assert 0, 'after'")).errors[-1].message == "after"
+    assert time.monotonic() - began < 30  # far below what the first would have slept

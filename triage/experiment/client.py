@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import select
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -99,17 +101,36 @@ class Client:
 
     def ask(self, request: Mapping[str, Any], deadline: float) -> Path:
         """Have an experiment run; the answer is the path of its `result.json`. `deadline` is one of `time.monotonic`."""
-        if self._socket is None:
-            raise TemplateError("the template is not running")
+        self.send(request)
+        while True:
+            id, result = self.ended(deadline)
+            if id == request["id"]:
+                return result
+
+    def send(self, request: Mapping[str, Any]) -> None:
+        """Have an experiment begin; several may be under way, told apart by their ids."""
+        self._tell({"type": "run", **request})
+
+    def cancel(self, id: str) -> None:
+        """End an experiment; `ended` still tells of it."""
+        self._tell({"type": "cancel", "id": id})
+
+    def ended(self, deadline: float) -> tuple[str, Path]:
+        """Wait for the next experiment that ends: its id, and the path of its `result.json`."""
         try:
-            self._socket.sendall((json.dumps({"type": "run", **request}) + "\n").encode())
-        except OSError as error:
-            raise TemplateError(f"the template has gone: {error}") from None
-        try:
-            return Path(self._receive("done", deadline)["result"])
+            message = self._receive("done", deadline)
         except TemplateError:
             self.close()  # a late answer must not be taken for that of another experiment
             raise
+        return message["id"], Path(message["result"])
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        if self._socket is None:
+            raise TemplateError("the template is not running")
+        try:
+            self._socket.sendall((json.dumps(message) + "\n").encode())
+        except OSError as error:
+            raise TemplateError(f"the template has gone: {error}") from None
 
     def _receive(self, wanted: str, deadline: float) -> dict[str, Any]:
         """The next message of a type; others before it are passed over."""
@@ -138,3 +159,12 @@ class Client:
         except OSError:
             lines = []
         return lines[-1] if lines else "it said nothing"
+
+
+@cache
+def harness_version() -> str:
+    """A hash of the code that runs experiments and reads what they left."""
+    digest = hashlib.sha256()
+    for path in sorted(HARNESS.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -7,6 +7,7 @@ runner's directory under the hash of all that decides the outcome: no candidate 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import hashlib
 import json
@@ -15,18 +16,17 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from triage.experiment import process
-from triage.experiment.client import GRACE, Client
+from triage.experiment.client import GRACE, Client, harness_version
 from triage.experiment.errors import Observed, errors_of, greeted, read_events, read_exit
 from triage.experiment.events import read_json
 from triage.experiment.kernels import kernels_of
-from triage.experiment.process import HARNESS, OUTPUT_LIMIT, Subject
+from triage.experiment.process import OUTPUT_LIMIT, Subject
 from triage.experiment.scratch import Scratch
 from triage.model import ErrorRecord
 
@@ -37,6 +37,8 @@ MEMORY_LIMIT = 4 << 30
 FILE_LIMIT = 256 << 20
 #: processes that a candidate may have at once; nvcc alone needs five
 PROCESS_LIMIT = 64
+#: candidates at once by default, where the machine has as many cores
+MOST_JOBS = 8
 #: a template, its keeper and the copies need this much longer than the candidate's own limit, in seconds
 MARGIN = 10.0 + GRACE
 #: what a run leaves that is no evidence
@@ -55,9 +57,9 @@ class Candidate:
     argv: tuple[str, ...] = ()
     call: str | None = None
     trace: bool = False
-
-
     others: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True)
 class Shown:
     """What a candidate showed.
@@ -77,12 +79,23 @@ class Shown:
     arch: str | None = None
 
 
+@dataclass(frozen=True)
+class Running:
+    """A candidate that is being run in `directory`, and until when (`time.monotonic`) it must have ended."""
+
+    id: str
+    subject: Subject
+    directory: Path
+    seconds: float
+    deadline: float
+
+
 class ScriptRunner(Client):
     """Runs candidates of one script. Use it as a context manager; raises `TemplateError` from `__enter__` and `run`.
 
     `env` is set for every candidate before it begins; `arch` overrides what the script asks for; `compile` False leaves
     out the device compiler; `cwd` is the working directory that candidates get a copy of. `outputs` are files that the
-    caller itself writes there: they are no part of what decides a result.
+    caller itself writes there: they are no part of what decides a result. `jobs`: how many candidates `first` runs at once.
     """
 
     def __init__(
@@ -100,6 +113,7 @@ class ScriptRunner(Client):
         memory: int = MEMORY_LIMIT,
         file_limit: int = FILE_LIMIT,
         processes: int = PROCESS_LIMIT,
+        jobs: int | None = None,
     ) -> None:
         primed_for = target or {"kind": "cuda", "arch": arch or DEFAULT_ARCH}
         super().__init__(directory, python=python, env=env, script=script, target=primed_for, scripts=True)
@@ -111,6 +125,9 @@ class ScriptRunner(Client):
         self.limits = {"memory": memory, "output": OUTPUT_LIMIT, "file": file_limit, "processes": processes}
         #: experiments that were run, not answered from disk
         self.count = 0
+        self.jobs = jobs or min(_cores(), MOST_JOBS)
+        self._running: dict[str, Running] = {}
+        self._given_up: set[str] = set()
         self._seen_arch: str | None = None
 
     def __enter__(self) -> Self:
@@ -120,6 +137,12 @@ class ScriptRunner(Client):
         modules = (path for path in Scratch.of(self.path.parent, without).files if path.suffix == ".py")
         self._around = _fingerprint({*modules, *self.scratch.files})
         return self
+
+    def close(self) -> None:
+        super().close()
+        for name in self._given_up:
+            shutil.rmtree(self.directory / name, ignore_errors=True)
+        self._given_up.clear()
 
     @property
     def versions(self) -> str:
@@ -136,13 +159,21 @@ class ScriptRunner(Client):
     def run(self, candidate: Candidate, seconds: float = 60.0) -> Shown:
         """What a candidate shows within `seconds`; one that is known is not run again."""
         id = self.identity(candidate)
+        return self._known(id, seconds) or self._keep(id, self._execute(id, candidate, seconds))
+
+    def _known(self, id: str, seconds: float) -> Shown | None:
+        """What a candidate showed before, if it would show that again."""
         directory = self.directory / id
         if directory.is_dir():
             known = self._read(id, directory)
             if _settled(known, directory, seconds):
                 return known
             _discard(directory)
-        made = self._execute(id, candidate, seconds)
+        return None
+
+    def _keep(self, id: str, made: Path) -> Shown:
+        """Put a result where it is found again."""
+        directory = self.directory / id
         with contextlib.suppress(OSError):  # another triage may have put the same there meanwhile
             made.rename(directory)
             made = directory
@@ -153,6 +184,41 @@ class ScriptRunner(Client):
         id = self.identity(candidate)
         return self._read(id, self._execute(id, candidate, seconds))
 
+    def first(
+        self, candidates: Iterable[Candidate], wanted: Callable[[Shown], bool], seconds: float = 60.0
+    ) -> tuple[Candidate, Shown] | None:
+        """The first of some candidates that shows what is wanted, in their order.
+
+        Up to `jobs` run at once, the later ones on the chance that those before them are not wanted. Which is the answer
+        does not depend on which ends first.
+        """
+        line: collections.deque[tuple[Candidate, Running | Shown]] = collections.deque()
+        coming = iter(candidates)
+        try:
+            while True:
+                while sum(isinstance(state, Running) for _, state in line) < self.jobs:
+                    candidate = next(coming, None)
+                    if candidate is None:
+                        break
+                    id = self.identity(candidate)
+                    line.append((candidate, self._known(id, seconds) or self._begin(id, candidate, seconds)))
+                if not line:
+                    return None
+                candidate, state = line[0]
+                if isinstance(state, Running):
+                    ended = self._ended(state.deadline)
+                    line = collections.deque(
+                        (c, self._keep(ended.id, ended.directory) if state is ended else state) for c, state in line
+                    )
+                    continue
+                line.popleft()
+                if wanted(state):
+                    return candidate, state
+        finally:
+            for _, state in line:
+                if isinstance(state, Running):
+                    self._give_up(state)
+
     def identity(self, candidate: Candidate) -> str:
         """A hash of all that decides what a candidate shows, apart from the limit of time."""
         parts = [
@@ -160,6 +226,7 @@ class ScriptRunner(Client):
             candidate.argv,
             candidate.call,
             candidate.trace,
+            candidate.others,
             str(self.path),
             str(self.cwd),
             self.python,
@@ -169,7 +236,7 @@ class ScriptRunner(Client):
             self.limits,
             self.ready.get("versions"),
             self._around,
-            _harness_version(),
+            harness_version(),
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
@@ -177,6 +244,14 @@ class ScriptRunner(Client):
 
     def _execute(self, id: str, candidate: Candidate, seconds: float) -> Path:
         """Run a candidate in a folder of its own and return it."""
+        running = self._begin(id, candidate, seconds)
+        while True:
+            ended = self._ended(running.deadline)
+            if ended is running:
+                return running.directory
+
+    def _begin(self, id: str, candidate: Candidate, seconds: float) -> Running:
+        """Have a candidate run in a folder of its own."""
         self.count += 1
         directory = Path(tempfile.mkdtemp(prefix=f"{id[:12]}-", dir=self.directory))
         text = directory / "candidate.py"
@@ -194,24 +269,44 @@ class ScriptRunner(Client):
             call=candidate.call,
             compile=self.compile,
             text=text,
+            others=others,
             trace=candidate.trace,
         )
-        request = {
-            "id": id,
-            "op": "script",
-            "dir": str(directory),
-            "subject": subject.spec(directory, self.directory / "blobs"),
-            "limits": {"seconds": seconds, **self.limits},
-        }
+        running = Running(id, subject, directory, seconds, time.monotonic() + seconds + MARGIN)
+        self._running[directory.name] = running
+        self.send(
+            {
+                "id": directory.name,
+                "op": "script",
+                "dir": str(directory),
+                "subject": subject.spec(directory, self.directory / "blobs"),
+                "limits": {"seconds": seconds, **self.limits},
+            }
+        )
+        return running
+
+    def _ended(self, deadline: float) -> Running:
+        """Wait until some candidate has ended, and leave of it what is kept."""
+        name, path = self.ended(deadline)
+        running = self._running.pop(name)
+        result = read_json(path)
         try:
-            result = read_json(self.ask(request, time.monotonic() + seconds + MARGIN))
-            if (result.get("facts") or {}).get("cold"):
-                self._execute_cold(subject, directory, seconds)
+            if (result.get("facts") or {}).get("cold") and name not in self._given_up:
+                self._execute_cold(running.subject, running.directory, running.seconds)
         finally:
-            for name in SCRATCH:
-                shutil.rmtree(directory / name, ignore_errors=True)
-        _write_json(directory / "asked.json", {"seconds": seconds})
-        return directory
+            for scratch in SCRATCH:
+                shutil.rmtree(running.directory / scratch, ignore_errors=True)
+        if name in self._given_up:
+            self._given_up.discard(name)
+            shutil.rmtree(running.directory, ignore_errors=True)
+        else:
+            _write_json(running.directory / "asked.json", {"seconds": running.seconds})
+        return running
+
+    def _give_up(self, running: Running) -> None:
+        """End a candidate whose result is not needed; its folder goes when it has ended."""
+        self._given_up.add(running.directory.name)
+        self.cancel(running.directory.name)
 
     def _execute_cold(self, subject: Subject, directory: Path, seconds: float) -> None:
         """Run a candidate in a process of its own, because it sets what packages read while they load."""
@@ -229,7 +324,6 @@ class ScriptRunner(Client):
             env={**self.env, **private},
         ).exit
         status = "infra_error" if ended.status == "killed" else ended.status
-            candidate.others,
         why = f"the experiment was ended: {ended.reason}" if ended.status == "killed" else ended.error or ""
         _write_json(directory / "result.json", {"status": status, "why": why, "seconds": ended.seconds})
 
@@ -263,13 +357,17 @@ class ScriptRunner(Client):
         )
 
 
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _status(result: Mapping[str, Any], ended: Mapping[str, Any], greeted: bool) -> tuple[str, str]:
     """The status of an experiment, and why it says nothing about the script where it does not."""
     status = str(result.get("status") or "infra_error")
     number = ended.get("signal")
     if status == "failed" and number in FOREIGN:
         limit = "it wrote more than a file may hold" if number == signal.SIGXFSZ else "it was killed from outside"
-            others=others,
         return "infra_error", limit
     if status == "failed" and not greeted:
         return "infra_error", "the harness could not run the script"
@@ -308,15 +406,6 @@ def _fingerprint(files: Collection[Path]) -> str:
         with contextlib.suppress(OSError):
             state = path.stat()
             digest.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
-
-
-@cache
-def _harness_version() -> str:
-    """A hash of the code that runs candidates and reads what they left."""
-    digest = hashlib.sha256()
-    for path in sorted(HARNESS.rglob("*.py")):
-        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -55,7 +55,7 @@ def read_on_loading(name: str) -> bool:
 
 
 class Loaded:
-    """What the template imported, and in which order. `load` imports it; `hide` and `install` are for a fork."""
+    """What the template imported, and in which order. `load` imports it, `settle` ends that; `hide` is for a fork."""
 
     def __init__(self) -> None:
         #: package -> the other packages whose import it starts, in this order
@@ -113,15 +113,21 @@ class Loaded:
     def _end(self) -> None:
         self._under_way.pop()
 
+    def settle(self) -> None:
+        """Nothing more will be loaded: remember once, for all forks, which modules belong to which package."""
+        everything = list(sys.modules.items())
+        for package, roots in PACKAGES.items():
+            self.modules[package] = {name: one for name, one in everything if name.partition(".")[0] in roots}
+
     def hide(self, give_up: Callable[[list[str]], NoReturn]) -> None:
         """Make it look as if nothing had been imported, and answer the imports of the script.
 
         `give_up` is called with the names of variables that the script set and a package would have read on loading.
         """
         self._give_up = give_up
-        for package, roots in PACKAGES.items():
-            names = [name for name in sys.modules if name.partition(".")[0] in roots]
-            self.modules[package] = {name: sys.modules.pop(name) for name in names}
+        for modules in self.modules.values():
+            for name in modules:
+                sys.modules.pop(name, None)
         sys.path[:] = self._path
         for name in self._set:
             os.environ.pop(name, None)

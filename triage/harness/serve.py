@@ -152,6 +152,7 @@ class Template:
                 worker.compile(prime.gemm(rows), {"op": "lower", "target": self.spec.get("target")}, self.files)
             if self.spec.get("scripts"):
                 prime.virtual_device()
+        self.loaded.settle()
         forking.prepare()
         self.versions = {"python": sys.version, "torch": str(torch.__version__)}
         return str(getattr(tilelang, "__version__", "unknown"))
