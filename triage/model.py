@@ -170,6 +170,83 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Runs:
+    """Indices of an axis as runs of neighbours: how many indices and runs, the first runs and the last as (start, length),
+    and the least and the greatest distance of two starts and length (the last run may be cut off, and is left out)."""
+
+    count: int
+    runs: int
+    first: tuple[tuple[int, ...], ...] = ()
+    last: tuple[int, ...] = ()
+    distances: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a mask of wrong elements: the indices that hold any, and those of which half or more are wrong."""
+
+    extent: int
+    touched: Runs
+    dense: Runs
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """What is wrong between a tensor and its reference. `dtype` is the tensor's own type.
+
+    `axes` are those of the mask, the last six apart. Of the wrong elements: how many are NaN, infinite or zero where the
+    reference is not, or have no number as a reference; the largest finite errors; the `ratio` that fits best, the share that
+    it explains, and whether their references vary at all; the share that holds what is expected at the transposed place.
+    `digest` is the same for the same set of wrong elements.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    wrong: int
+    total: int
+    axes: tuple[Axis, ...] = ()
+    digest: str = ""
+    nan: int = 0
+    expected_nan: int = 0
+    inf: int = 0
+    zeros: int = 0
+    max_abs: float | None = None
+    max_rel: float | None = None
+    ratio: float | None = None
+    explained: float = 0.0
+    varied: bool = False
+    transposed: float = 0.0
+
+
+@dataclass(frozen=True)
+class Output:
+    """An argument of a kernel that a launch wrote; `name` is the kernel's function with those around it."""
+
+    name: str
+    argument: str
+    launch: str = ""
+    kernel: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of values that were really computed, and failed.
+
+    `function` is what compared, or `assert`, `raise` or `exit` for arithmetic of the script's own. `vacuous` says why it could
+    not show anything: empty, itself, all-nan. `written`: of the operands, those that a launch wrote.
+    """
+
+    function: str
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    tolerance: str = ""
+    vacuous: str = ""
+    pattern: Mismatch | None = None
+    written: tuple[Output, ...] = ()
+
+
+@dataclass(frozen=True)
 class ErrorRecord:
     """One error, however it was seen: as an event of the observed process, or read out of text.
 
@@ -199,6 +276,8 @@ class ErrorRecord:
     stubbed: bool = False
     #: the run did not come so far: seen only when the kernel was lowered again
     latent: bool = False
+    #: the failed comparison that the error rests on
+    comparison: Comparison | None = None
     #: lines of the user's file that the error text itself names: `--> file:line:col`, nvcc `file(line)`
     named: tuple[Location, ...] = ()
     #: names of buffers and variables that the text mentions

@@ -16,17 +16,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from triage.experiment.comparisons import comparison_of
 from triage.experiment.events import Event, EventReader, final, read_json
 from triage.experiment.kernels import Kernel, blob_of
 from triage.model import ErrorRecord, Frame, Location, WarningRecord
 from triage.readers import Reading, decisive, from_event, read_output, read_stacks, split_lines
 
 
-@dataclass(frozen=True)
 #: origin of the warnings in which the harness says what it could not record
 OWN = "triage"
 
 
+@dataclass(frozen=True)
 class Observed:
     """A finished run as it lies on disk, and what was asked of it.
 
@@ -55,6 +56,7 @@ def errors_of(run: Observed, readings: Mapping[str, Reading]) -> list[ErrorRecor
             from_event(event, tuple(readings.values()), users),
             suspect=event.get("suspect"),
             stubbed=bool(event.get("stubbed")),
+            comparison=comparison_of(event, run.events, run.blob),
         )
         for event in error_events(run.events, run.blob)
     ]
@@ -64,8 +66,6 @@ def errors_of(run: Observed, readings: Mapping[str, Reading]) -> list[ErrorRecor
     return without_bare_exit(errors)
 
 
-def read_events(directory: Path) -> list[dict[str, Any]]:
-    """The events of a finished run, read again from its step folder."""
 def warnings_of(events: Sequence[Mapping[str, Any]], readings: Mapping[str, Reading]) -> list[WarningRecord]:
     """Warnings of Python (as events) and of the compiler (as text), each once."""
     found = [
@@ -79,6 +79,8 @@ def warnings_of(events: Sequence[Mapping[str, Any]], readings: Mapping[str, Read
     return list(dict.fromkeys(found))
 
 
+def read_events(directory: Path) -> list[dict[str, Any]]:
+    """The events of a finished run, read again from its step folder."""
     return final(EventReader(directory).finish()[0])
 
 

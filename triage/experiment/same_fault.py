@@ -11,7 +11,12 @@ A reducer that takes any failure for the failure slips from one bug to the next.
     statement              the script's own `raise`, `assert` or `sys.exit`, where that made the error
     ended                  what became of the error: raised again in other words, or passed on as an exit status
     caught                 what failed and was caught before: an autotuner's last error is the same whatever its kernels lack
+    comparison             where it rests on a failed comparison of computed values: the function, its tolerance, the output that
+                           a kernel wrote, and the pattern of what is wrong (`numerics/pattern.py`)
     importing, nan         it came while a module was imported; its values are NaN, which agrees with nothing
+
+For such a `mismatch` the pattern stands for the text and its numbers. Which elements are wrong may change, from run to run as
+well as with the shape; a comparison that can no longer show anything (of nothing, with itself) is another fault.
 
 Operands must be equal, except those that the rule's `same_fault` conditions read: of these the conditions must hold,
 the larger of two stays the larger, and no extent becomes empty. Only errors that were seen as events count; what a script prints is no evidence. A time-out or a broken experiment shows
@@ -29,7 +34,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from keyword import iskeyword
 
 from triage.conditions import Condition, holds, show
@@ -39,7 +44,8 @@ from triage.knowledge.match import invariant, raising_frame, record_of_error, tr
 from triage.knowledge.pattern import specificity
 from triage.knowledge.rule import Rule, RuleSet
 from triage.knowledge.stages import Stages
-from triage.model import ErrorRecord, FaultKey, Frame
+from triage.model import Comparison, ErrorRecord, FaultKey, Frame
+from triage.numerics.pattern import Pattern, alike, describe, pattern_of
 from triage.readers import decisive as decisive_record
 
 
@@ -62,6 +68,9 @@ class Start:
     #: the words of the user's line, numbers blanked, and the names of the functions that lead to it
     line: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
+    #: the failed comparison that ended the run, and the patterns that its wrong elements had
+    comparison: Comparison | None = field(default=None, compare=False)
+    patterns: tuple[Pattern, ...] = field(default=(), compare=False)
 
 
 def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages: Stages) -> Start | None:
@@ -87,27 +96,30 @@ def start_of(errors: Sequence[ErrorRecord], status: str, rules: RuleSet, stages:
     rule, operands = _rule(one, guess.stage, rules)
     raised = raising_frame(one)
     own = user_raised(one)
+    compared = last.comparison if last.comparison and last.comparison.pattern else None
     key = FaultKey(
-        kind=one.kind,
+        kind="mismatch" if compared else one.kind,
         exception=one.type,
         raiser="" if raised is not None and raised.user else raiser(frames),
         pass_name=one.pass_name or outer.pass_name or (echo.pass_name if echo else None) or guess.pass_name or "",
         rule=rule.code if rule else "",
         callee=callee(way),
-        operands=operands,
-        text="" if rule or one.kind == "signal" else normalize(decisive(one.message)),
+        operands={} if compared else operands,
+        text="" if rule or compared or one.kind == "signal" else normalize(decisive(one.message)),
     )
     return Start(
         key,
-        invariant=invariant(rule, operands) if rule else (),
+        invariant=invariant(rule, operands) if rule and not compared else (),
         phase=phase,
         statement=_words(raised.text) if own and raised else "",
-        ended=_ended(last, one, passed_on),
+        ended=_ended(last, one, passed_on, compared),
         caught=_caught(errors, one, rules, stages),
         importing=_importing(way),
-        nan=re.search(r"\bnan\b", told(one.message), re.IGNORECASE) is not None,
+        nan=compared is None and re.search(r"\bnan\b", told(one.message), re.IGNORECASE) is not None,
         line=_line(way),
         functions=_functions(way),
+        comparison=compared,
+        patterns=(pattern_of(compared.pattern),) if compared and compared.pattern else (),
     )
 
 
@@ -149,6 +161,7 @@ def differing(start: Start, other: Start, renamed: bool = False) -> tuple[str, .
         parts.append("line")
     if not renamed and not _within(other.functions, start.functions):
         parts.append("functions")
+    parts += _comparisons_differ(start, other)
     if bool(start.caught) != bool(other.caught) or not other.caught <= start.caught:
         parts.append("caught")
     if start.key.rule != other.key.rule:
@@ -161,6 +174,24 @@ def differing(start: Start, other: Start, renamed: bool = False) -> tuple[str, .
             parts.append(f"operands.{name}")
     parts += [c.text for c in start.invariant if not holds(c, theirs).holds or _order(c, mine) != _order(c, theirs)]
     return tuple(parts)
+
+
+def _comparisons_differ(start: Start, other: Start) -> list[str]:
+    """In what two failed comparisons differ. A start that was seen with several patterns may have any of them."""
+    one, two = start.comparison, other.comparison
+    if one is None or two is None:
+        return [] if one is two else ["comparison"]
+    parts = [f"comparison.{name}" for name in COMPARED if getattr(one, name) != getattr(two, name)]
+    if _outputs(one) != _outputs(two):
+        parts.append("comparison.written")
+    agree = [alike(mine, theirs) for mine in start.patterns for theirs in other.patterns]
+    if not any(where and values for where, values in agree):
+        parts.append("comparison.pattern")
+    return parts
+
+
+def _outputs(comparison: Comparison) -> list[tuple[str, str]]:
+    return [(output.name, output.argument) for output in comparison.written]
 
 
 def _order(condition: Condition, operands: Mapping[str, object]) -> bool | None:
@@ -183,8 +214,35 @@ def _is_empty(value: object) -> bool:
     return isinstance(value, int | float) and value <= 0
 
 
+COMPARED = ("function", "tolerance", "dtype", "vacuous")
 IDENTITY = ("kind", "exception", "raiser", "pass_name", "rule", "callee", "text")
 CIRCUMSTANCES = ("phase", "kernel", "statement", "ended", "importing", "nan")
+
+
+def moving(start: Start, repeats: Sequence[Start | None]) -> Start:
+    """The start with the patterns of its repeats, where nothing but the place of the wrong elements differs: those of a race
+    are elsewhere in every run."""
+    patterns = list(start.patterns)
+    for repeat in repeats:
+        if repeat is None or set(differing(start, repeat)) != {"comparison.pattern"}:
+            continue
+        agree = [alike(mine, theirs) for mine in start.patterns for theirs in repeat.patterns]
+        if all(values for _, values in agree):
+            patterns += repeat.patterns
+    return dataclasses.replace(start, patterns=tuple(dict.fromkeys(patterns)))
+
+
+def wrong_set(start: Start, repeats: Sequence[Start | None]) -> str | None:
+    """Whether the wrong elements are the `same` in every run or it `changes` which; None if the fault is no mismatch."""
+    seen = {_digest(one) for one in (start, *repeats) if one is not None}
+    if None in seen:
+        return None
+    return "same" if len(seen) == 1 else "changes"
+
+
+def _digest(fault: Start) -> str | None:
+    pattern = fault.comparison.pattern if fault.comparison else None
+    return pattern.digest if pattern else None
 
 
 @dataclass(frozen=True)
@@ -206,7 +264,7 @@ def steady(start: Start, repeats: Sequence[Start | None]) -> Unsteady | None:
     counted = Counter(
         part
         for repeat in repeats
-        if repeat != start
+        if repeat is None or repeat != start or differing(exact, repeat)
         for part in (("fault",) if repeat is None else differing(exact, repeat) or ("line",))
     )
     if not counted:
@@ -290,15 +348,18 @@ def _passed_on(errors: Sequence[ErrorRecord]) -> ErrorRecord | None:
     return next(caught, None)
 
 
-def _ended(last: ErrorRecord, one: ErrorRecord, passed_on: ErrorRecord | None) -> tuple[str, ...]:
-    """How the decisive error came to end the script, if not by itself."""
+def _ended(
+    last: ErrorRecord, one: ErrorRecord, passed_on: ErrorRecord | None, compared: Comparison | None
+) -> tuple[str, ...]:
+    """How the decisive error came to end the script, if not by itself. What is said of a mismatch has its values in it."""
     said: tuple[str, ...] = ("caught",) if last.handled or passed_on else ()
     if last.type == one.type and last.message == one.message:
         return said
     frame = raising_frame(last)
     if frame is None or not user_raised(last):
         return (*said, last.type, raiser(last.frames))
-    return (*said, last.type, _words(frame.text), normalize(last.message.partition("\n")[0]))
+    text = "" if compared else normalize(last.message.partition("\n")[0])
+    return (*said, last.type, _words(frame.text), text)
 
 
 def _echo(errors: Sequence[ErrorRecord], one: ErrorRecord) -> ErrorRecord | None:
@@ -395,11 +456,24 @@ def _shown_part(start: Start, other: Start, part: str) -> str:
         return f"{operand}: {_shown(start.key.operands.get(operand))} → {_shown(other.key.operands.get(operand))}"
     if part in IDENTITY:
         one, two = getattr(start.key, part), getattr(other.key, part)
+    elif part.startswith("comparison"):
+        one, two = (_shown_comparison(fault, part.partition(".")[2]) for fault in (start, other))
     elif hasattr(start, part):
         one, two = getattr(start, part), getattr(other, part)
     else:
         return f"not {part}"
     return f"{part}: {_shown(one)} → {_shown(two)}"
+
+
+def _shown_comparison(fault: Start, part: str) -> str:
+    comparison = fault.comparison
+    if comparison is None:
+        return "none"
+    if part == "pattern":
+        return describe(comparison.pattern) if comparison.pattern else "none"
+    if part == "written":
+        return ", ".join(f"{argument} of {name}" for name, argument in _outputs(comparison))
+    return str(getattr(comparison, part, comparison.function))
 
 
 def _shown(value: object) -> str:

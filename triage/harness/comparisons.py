@@ -194,9 +194,7 @@ class Comparisons:
         capture = self.context.capture
         return None if capture is None else capture.outputs.writer(tensor)
 
-    def _emit(
-        self, name: str, matched: bool, frames: tuple[tuple[str, int], ...], about: dict[str, Any]
-    ) -> Comparison:
+    def _emit(self, name: str, matched: bool, frames: tuple[tuple[str, int], ...], about: dict[str, Any]) -> Comparison:
         told = Comparison(f"m{next(self._numbers)}", matched, frozenset(frames))
         at = {"file": frames[-1][0], "line": frames[-1][1]} if frames else None
         self.context.emit("compare", id=told.id, function=name, at=at, virtual=False, matched=matched, summary=about)

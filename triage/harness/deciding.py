@@ -186,7 +186,11 @@ def _bound(scope: ast.AST, name: str) -> Iterator[ast.AST]:
             targets, value = [node.target], node.value
         elif isinstance(node, ast.For):
             targets, value = [node.target], node.iter
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        elif (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Attribute)
+        ):
             targets, value = [node.value.func.value], node.value
         else:
             continue

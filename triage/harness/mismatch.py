@@ -73,9 +73,7 @@ def same_values(one: torch.Tensor, copy: torch.Tensor) -> bool:
     return bool((cast.eq(copy) | (cast.ne(cast) & copy.ne(copy))).all())
 
 
-def summarize(
-    actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor
-) -> tuple[dict[str, Any], bytes | None]:
+def summarize(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> tuple[dict[str, Any], bytes | None]:
     """The pattern of the `wrong` elements (`model.Mismatch` as JSON), and the mask, a byte an element, where it is small."""
     kind = str(actual.dtype).removeprefix("torch.")
     actual, expected = alike(actual, expected)

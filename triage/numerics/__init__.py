@@ -1,0 +1,1 @@
+"""What numbers say: pure arithmetic over what was measured."""

@@ -1,0 +1,209 @@
+"""The pattern of a mismatch: where the wrong elements are, and what their values have in common. Pure.
+
+It tells two faults apart and puts one into words; it does not say what caused it. Where something is wrong:
+
+    everywhere                 in every row and column
+    tail-rows, head-columns …  in all of the last rows, the first columns; `band` for others in the middle
+    periodic-rows …            in equal runs at equal distances
+    edge-rows edge-columns     in the last rows and in the last columns, each all along
+    few, scattered             nothing of that kind
+
+An axis is called `columns`, `rows` or `axis-0` …; the only one of a vector `elements`. What the wrong values are: `nan` (all of
+them), `some-nan`, `inf`, `expected-nan` (the reference), `zero`, `transposed`, `scaled` by one factor, `other`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from triage.model import Axis, Mismatch, Runs
+
+#: so many wrong elements without a place are few
+FEW = 8
+#: wrong elements fill a place if they are at least this part of it: some may be right by chance
+FILLED = 0.5
+#: a share from which a property holds for the wrong elements as a whole
+NEARLY_ALL = 0.95
+#: of fewer wrong elements a common factor or a transposition shows nothing
+TELLING = 4
+UNPLACED = frozenset({"few", "scattered"})
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """`ratio` is the common factor of actual over expected, None without one; `varied`: the expected values differ, so that
+    it is not common by the input alone."""
+
+    where: tuple[str, ...]
+    values: str
+    ratio: float | None = None
+    varied: bool = False
+
+    def __str__(self) -> str:
+        return " ".join([self.values, *self.where])
+
+
+def pattern_of(mismatch: Mismatch) -> Pattern:
+    """The pattern of what is wrong; `nowhere` if nothing is."""
+    values = _values(mismatch)
+    ratio = mismatch.ratio if values == "scaled" else None
+    return Pattern(_where(mismatch), values, ratio, mismatch.varied)
+
+
+def alike(start: Pattern, other: Pattern) -> tuple[bool, bool]:
+    """Whether two patterns agree in where and in what values: they may be of one fault at other sizes or other values.
+
+    With a constant reference every constant error is a factor; then `scaled` and `other` cannot be told apart.
+    """
+    return _same_where(start.where, other.where), _same_values(start, other)
+
+
+def _same_where(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    return one == other or (one[0] in UNPLACED and other[0] in UNPLACED)
+
+
+def _same_values(one: Pattern, other: Pattern) -> bool:
+    if one.ratio is not None and other.ratio is not None:
+        return _side(one.ratio) == _side(other.ratio) or not (one.varied or other.varied)
+    if one.values == other.values:
+        return True
+    if {one.values, other.values} != {"scaled", "other"}:
+        return False
+    constant = one if one.values == "scaled" else other
+    return not constant.varied
+
+
+def _side(ratio: float) -> tuple[bool, bool]:
+    return ratio < 0, abs(ratio) < 1
+
+
+# ------------------------------------------------------------------------------------------------------------ places
+
+
+def axis_names(rank: int) -> list[str]:
+    """What the axes of a tensor of so many are called."""
+    if rank <= 1:
+        return ["elements"] * rank
+    return [*(f"axis-{n}" for n in range(rank - 2)), "rows", "columns"]
+
+
+def form_of(axis: Axis) -> str:
+    """How the indices lie that hold wrong elements: full, head, tail, band, periodic or irregular."""
+    runs = axis.touched
+    return "full" if runs.count == axis.extent else _form(runs, axis.extent)
+
+
+def _form(runs: Runs, extent: int) -> str:
+    if runs.runs == 1:
+        start, length = runs.last
+        return "head" if start == 0 else "tail" if start + length == extent else "band"
+    return "periodic" if _is_periodic(runs, extent) else "irregular"
+
+
+def _is_periodic(runs: Runs, extent: int) -> bool:
+    """Whether runs of one length come at one distance; two single indices always do."""
+    if runs.runs < 2 or len(set(runs.distances)) != 1 or len(set(runs.lengths)) != 1:
+        return False
+    start, length = runs.last
+    cut_off = start + length == extent and length < runs.lengths[0]
+    return (runs.runs > 2 or runs.lengths[0] > 1) and (cut_off or length == runs.lengths[0])
+
+
+def _where(mismatch: Mismatch) -> tuple[str, ...]:
+    if not mismatch.wrong:
+        return ("nowhere",)
+    named = list(zip(axis_names(len(mismatch.axes)), mismatch.axes, strict=True))
+    forms = {name: form_of(axis) for name, axis in named if axis.extent > 1}
+    box = math.prod(axis.touched.count for axis in mismatch.axes)
+    placed = tuple(f"{form}-{name}" for name, form in forms.items() if form != "full")
+    if mismatch.wrong >= FILLED * box and "irregular" not in forms.values():
+        if not placed:
+            return ("everywhere",)
+        if mismatch.wrong > FEW or any(form in ("head", "tail", "periodic") for form in forms.values()):
+            return placed
+    edges = _edges(dict(named), mismatch)
+    return edges or (("few",) if mismatch.wrong <= FEW else ("scattered",))
+
+
+def _edges(axes: Mapping[str, Axis], mismatch: Mismatch) -> tuple[str, ...]:
+    """The axes at whose ends whole lines are wrong, if that is where the wrong elements are."""
+    ends = {
+        name: axis.dense.count for name, axis in axes.items()
+        if axis.dense.count < axis.extent and axis.dense.runs == 1 and sum(axis.dense.last) == axis.extent
+    }  # fmt: skip
+    inner = math.prod(axis.extent - ends.get(name, 0) for name, axis in axes.items())
+    covered = mismatch.total - inner
+    if len(ends) > 1 and FILLED * covered <= mismatch.wrong <= covered:
+        return tuple(f"edge-{name}" for name in ends)
+    return ()
+
+
+# ------------------------------------------------------------------------------------------------------------ values
+
+
+def _values(mismatch: Mismatch) -> str:
+    wrong = mismatch.wrong
+    if mismatch.nan:
+        return "nan" if mismatch.nan == wrong else "some-nan"
+    if mismatch.inf:
+        return "inf"
+    if mismatch.expected_nan:
+        return "expected-nan"
+    if wrong and mismatch.zeros >= NEARLY_ALL * wrong:
+        return "zero"
+    if wrong >= TELLING and mismatch.transposed >= NEARLY_ALL:
+        return "transposed"
+    if wrong >= TELLING and mismatch.explained >= NEARLY_ALL and mismatch.ratio is not None:
+        return "scaled"
+    return "other"
+
+
+# ------------------------------------------------------------------------------------------------------------- words
+
+
+def describe(mismatch: Mismatch) -> str:
+    """The mismatch in words: `wrong by a factor of 2 in the last 16 columns`."""
+    if not mismatch.wrong:
+        return "nothing is wrong"
+    found = pattern_of(mismatch)
+    share = f"{mismatch.wrong} of {mismatch.total} elements"
+    if found.where[0] in UNPLACED:
+        return f"{_said(found)} in {share}" + (", scattered" if found.where[0] == "scattered" else "")
+    return f"{_said(found)} {_placed(found.where, mismatch)} ({share})"
+
+
+def _said(found: Pattern) -> str:
+    if found.values == "scaled" and found.ratio is not None:
+        return f"wrong by a factor of {found.ratio:.3g}"
+    return {
+        "nan": "NaN",
+        "some-nan": "partly NaN",
+        "inf": "infinite",
+        "expected-nan": "compared with NaN",
+        "zero": "zero",
+        "transposed": "transposed",
+    }.get(found.values, "wrong")
+
+
+def _placed(where: tuple[str, ...], mismatch: Mismatch) -> str:
+    if where == ("everywhere",):
+        return "everywhere"
+    axes = dict(zip(axis_names(len(mismatch.axes)), mismatch.axes, strict=True))
+    told = []
+    for one in where:
+        form, _, name = one.partition("-")
+        runs = axes[name].dense if form == "edge" else axes[name].touched
+        of = f"indices of {name}" if name.startswith("axis") else name
+        start, length = runs.first[0]
+        told.append(
+            {
+                "tail": f"the last {length} {of}",
+                "edge": f"the last {length} {of}",
+                "head": f"the first {length} {of}",
+                "band": f"{of} {start} to {start + length - 1}",
+                "periodic": f"{length} of every {runs.distances[0] if runs.distances else 0} {of}",
+            }[form]
+        )
+    return "in " + (" and in " if where[0].startswith("edge") else " of ").join(told)
