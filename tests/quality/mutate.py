@@ -32,84 +32,84 @@ def mutate(text: str, kind: str, seed: int) -> Script | None:
 # ----------------------------------------------------------------------------------------------------- what to break
 
 
-def _kernels(tree: ast.Module) -> Iterator[ast.With]:
+def kernels(tree: ast.AST) -> Iterator[ast.With]:
     """The `with T.Kernel(…)` blocks: what is inside them is a kernel's body."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.With) and any(_is(item.context_expr, "Kernel") for item in node.items):
+        if isinstance(node, ast.With) and any(is_call(item.context_expr, "Kernel") for item in node.items):
             yield node
 
 
-def _body(tree: ast.Module) -> Iterator[ast.AST]:
-    for kernel in _kernels(tree):
+def kernel_body(tree: ast.AST) -> Iterator[ast.AST]:
+    for kernel in kernels(tree):
         for statement in kernel.body:
             yield from ast.walk(statement)
 
 
-def _is(node: ast.AST, *names: str) -> bool:
+def is_call(node: ast.AST, *names: str) -> bool:
     """Whether a node is a call of `T.NAME`."""
     return isinstance(node, ast.Call) and ast.unparse(node.func) in {f"T.{name}" for name in names}
 
 
-def _calls(tree: ast.Module, *names: str) -> Iterator[ast.Call]:
-    return (node for node in _body(tree) if isinstance(node, ast.Call) and _is(node, *names))
+def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
+    return (node for node in kernel_body(tree) if isinstance(node, ast.Call) and is_call(node, *names))
 
 
 def _keywords(calls: Iterator[ast.Call], name: str) -> Iterator[ast.expr]:
     return (k.value for call in calls for k in call.keywords if k.arg == name)
 
 
-def misspelt_attribute(tree: ast.Module) -> Iterator[Edit]:
-    for node in _body(tree):
+def misspelt_attribute(tree: ast.AST) -> Iterator[Edit]:
+    for node in kernel_body(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "T":
             yield node, f"T.{node.attr}_"
 
 
-def undefined_name(tree: ast.Module) -> Iterator[Edit]:
-    for node in _body(tree):
+def undefined_name(tree: ast.AST) -> Iterator[Edit]:
+    for node in kernel_body(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id != "T":
             yield node, f"{node.id}_old"
 
 
-def unknown_keyword(tree: ast.Module) -> Iterator[Edit]:
-    for call in _calls(tree, "copy", "gemm", "reduce_sum", "reduce_max", "Pipelined", "fill", "clear"):
+def unknown_keyword(tree: ast.AST) -> Iterator[Edit]:
+    for call in calls(tree, "copy", "gemm", "reduce_sum", "reduce_max", "Pipelined", "fill", "clear"):
         inner = ast.unparse(call)
         yield call, f"{inner[:-1]}, stride=2)"
 
 
-def missing_argument(tree: ast.Module) -> Iterator[Edit]:
-    for call in _calls(tree, "copy", "gemm", "fill"):
+def missing_argument(tree: ast.AST) -> Iterator[Edit]:
+    for call in calls(tree, "copy", "gemm", "fill"):
         if len(call.args) > 1 and not call.keywords:
             yield call, f"{ast.unparse(call.func)}({ast.unparse(call.args[0])})"
 
 
-def index_too_many(tree: ast.Module) -> Iterator[Edit]:
+def index_too_many(tree: ast.AST) -> Iterator[Edit]:
     """An element access, so a scalar context, with one index more."""
-    for node in _body(tree):
+    for node in kernel_body(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             target = node.targets[0]
             if not any(isinstance(n, ast.Slice) for n in ast.walk(target)):
                 yield target, f"{ast.unparse(target)[:-1]}, 0, 0]"
 
 
-def wrong_dtype(tree: ast.Module) -> Iterator[Edit]:
-    for call in _calls(tree, "alloc_fragment", "alloc_local", "Cast", "cast"):
+def wrong_dtype(tree: ast.AST) -> Iterator[Edit]:
+    for call in calls(tree, "alloc_fragment", "alloc_local", "Cast", "cast"):
         for node in call.args:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node, '"float17"'
 
 
-def reduced_dimension(tree: ast.Module) -> Iterator[Edit]:
-    for value in _keywords(_calls(tree, "reduce_sum", "reduce_max", "reduce_min", "reduce_absmax"), "dim"):
+def reduced_dimension(tree: ast.AST) -> Iterator[Edit]:
+    for value in _keywords(calls(tree, "reduce_sum", "reduce_max", "reduce_min", "reduce_absmax"), "dim"):
         yield value, "4"
 
 
-def stages_as_text(tree: ast.Module) -> Iterator[Edit]:
-    for value in _keywords(_calls(tree, "Pipelined"), "num_stages"):
+def stages_as_text(tree: ast.AST) -> Iterator[Edit]:
+    for value in _keywords(calls(tree, "Pipelined"), "num_stages"):
         yield value, '"2"'
 
 
-def too_many_threads(tree: ast.Module) -> Iterator[Edit]:
-    for kernel in _kernels(tree):
+def too_many_threads(tree: ast.AST) -> Iterator[Edit]:
+    for kernel in kernels(tree):
         for item in kernel.items:
             if isinstance(item.context_expr, ast.Call):
                 for k in item.context_expr.keywords:
@@ -117,7 +117,7 @@ def too_many_threads(tree: ast.Module) -> Iterator[Edit]:
                         yield k.value, "2048"
 
 
-def output_index(tree: ast.Module) -> Iterator[Edit]:
+def output_index(tree: ast.AST) -> Iterator[Edit]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             for k in node.keywords:
@@ -125,14 +125,14 @@ def output_index(tree: ast.Module) -> Iterator[Edit]:
                     yield k.value, "[17]"
 
 
-def truth_of_expression(tree: ast.Module) -> Iterator[Edit]:
+def truth_of_expression(tree: ast.AST) -> Iterator[Edit]:
     """Python's own `max` of two kernel values asks for the truth of a comparison."""
-    for call in _calls(tree, "max", "min"):
+    for call in calls(tree, "max", "min"):
         yield call, f"{ast.unparse(call).replace('T.', '', 1)}"
 
 
-def math_of_host(tree: ast.Module) -> Iterator[Edit]:
-    for call in _calls(tree, "exp", "exp2", "sqrt", "log", "log2"):
+def math_of_host(tree: ast.AST) -> Iterator[Edit]:
+    for call in calls(tree, "exp", "exp2", "sqrt", "log", "log2"):
         yield call, f"__import__('math').exp({', '.join(ast.unparse(a) for a in call.args)})"
 
 
