@@ -11,11 +11,13 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 if TYPE_CHECKING:
     from triage.case import Case
     from triage.knowledge.stages import Stages
+    from triage.report.contract import Report
+    from triage.session import Session
     from triage.tools.base import Options
 
 HEALTHY, FAULT, USAGE, UNKNOWN, BROKEN, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -123,6 +125,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--graph", type=Path, metavar="PATH", help="walk another decision graph")
     run.add_argument("--timeout", type=_seconds, default=300.0, metavar="S", help="stop the script after S s (300)")
     run.add_argument("--memory", type=_bytes, metavar="SIZE", help="limit the script's memory, as 8G")
+    run.add_argument("--fix", action="store_true", help="write the fix that was verified as a patch; no file is changed")
+    run.add_argument("--apply", action="store_true", help="change the file, if exactly one fix is verified")
     _walk_options(run)
     _output_options(run)
 
@@ -232,7 +236,7 @@ def _run(args: argparse.Namespace, rest: list[str], subject: list[str]) -> int:
         case = driver.new_case(options, Path.cwd(), args.graph)
     except GraphError as error:
         raise UsageError(str(error)) from None
-    return _walk(case, args)
+    return _walk(case, args, fix=args.fix or args.apply, apply=args.apply)
 
 
 def _options(args: argparse.Namespace, rest: list[str], subject: list[str]) -> Options:
@@ -253,6 +257,10 @@ def _options(args: argparse.Namespace, rest: list[str], subject: list[str]) -> O
         raise UsageError("either a script or -m MODULE, not both")
     if args.module is not None and rest:
         raise UsageError(f"unknown option {rest[0]}")
+    if (args.fix or args.apply) and args.no_experiments:
+        raise UsageError("a fix is tried on changed copies of the script, which --no-experiments forbids; leave one out")
+    if (args.fix or args.apply) and args.module is not None:
+        raise UsageError("a fix is tried on a script; name the file instead of -m MODULE")
     script = "" if args.module is not None else str(_readable_script(args.script))
     if not Path(args.python).exists():
         import shutil
@@ -331,7 +339,7 @@ def _repeat(case: Case, args: argparse.Namespace) -> int:
     return HEALTHY if args.exit_zero else EXIT_OF_STATE[report["verdict"]["state"]]
 
 
-def _walk(case: Case, args: argparse.Namespace) -> int:
+def _walk(case: Case, args: argparse.Namespace, fix: bool = False, apply: bool = False) -> int:
     from triage import driver
     from triage.progress import Progress
     from triage.report import json_report, terminal
@@ -360,6 +368,24 @@ def _walk(case: Case, args: argparse.Namespace) -> int:
         print(f"triage: the report cannot be shown ({error.strerror}); it is in {session.case.path}", file=sys.stderr)
     if interrupted:
         raise KeyboardInterrupt
+    return _deliver(session, report, apply, status, sys.stderr if quiet else sys.stdout) if fix else status
+
+
+def _deliver(session: Session, report: Report, apply: bool, status: int, page: TextIO) -> int:
+    """Write the verified fix; what cannot be written is said, and is bad usage where it was asked to be applied."""
+    from triage.patching import NotFixed, deliver
+
+    try:
+        written = deliver(session, report, apply)
+    except NotFixed as error:
+        print(f"triage: {'nothing was changed' if apply else 'no patch was written'}: {error}", file=sys.stderr)
+        return USAGE if apply or error.refused else status
+    patch = os.path.relpath(written.patch, written.root)
+    if written.changed:
+        print(f"changed: {', '.join(written.changed)} (to undo: patch -R -p0 < {patch})", file=page)
+        return status
+    where = "" if written.root == os.getcwd() else f"cd {written.root} && "
+    print(f"patch: {patch} (to apply: {where}patch -p0 < {patch}, or git apply -p0 {patch})", file=page)
     return status
 
 
