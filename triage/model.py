@@ -323,6 +323,48 @@ class Fix:
 
 
 @dataclass(frozen=True)
+class SwitchSetting:
+    """A switch of the compiler or of the launch, set differently: `was` and `now` as one would write them.
+
+    `effect` says what it does to the result of a correct kernel, `cost` what one who leaves it set pays. `line` is where
+    the script writes it, if that is known.
+    """
+
+    what: str
+    was: str
+    now: str
+    effect: str  # preserves | reorders-floats | changes-result
+    cost: str = ""
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class SwitchSet:
+    """Settings with which a fault goes, none of which can be left out: an experiment, made twice.
+
+    `passes` are those that the switches govern, as far as that is known. `blame` says in a sentence what the experiments
+    show of the pass that fails. `level`: how far the kernel then comes, lowers (source is generated) or builds (the device
+    compiler takes it).
+    """
+
+    settings: tuple[SwitchSetting, ...]
+    effect: str
+    passes: tuple[str, ...] = ()
+    blame: str = ""
+    level: str = "lowers"
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """The nearest value of one thing with which the whole kernel comes through, everything else unchanged."""
+
+    what: str
+    was: str
+    now: str
+
+
+@dataclass(frozen=True)
 class Finding:
     """What a rule, or the fallback classification, makes of the facts."""
 
@@ -346,6 +388,9 @@ class Finding:
     fixes: tuple[Fix, ...] = ()
     captures: dict[str, Any] = field(default_factory=dict)
     explains: tuple[str, ...] = ()
+    #: what makes the fault go, and the nearest values that work, by experiments
+    switches: tuple[SwitchSet, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
 
 
 @dataclass(frozen=True)

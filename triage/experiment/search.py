@@ -11,7 +11,7 @@ from triage.experiment import oracle
 from triage.experiment.choose import Unit
 from triage.experiment.minimal import OutOfBudget
 from triage.experiment.oracle import Outcome, Verdict
-from triage.experiment.template import Change, Program, Result, Template
+from triage.experiment.template import RUN_LIMIT, Change, Program, Result, Template
 from triage.model import ErrorRecord, FaultKey
 
 
@@ -35,6 +35,8 @@ class Search:
         self.units: tuple[Unit, ...] = ()
         self.log: list[Experiment] = []
         self.error: ErrorRecord | None = None
+        #: what the unchanged program showed
+        self.first: Result | None = None
         self.passes = 0
 
     def begin(self, fault: ErrorRecord | None) -> str | None:
@@ -42,6 +44,7 @@ class Search:
         if fault is not None and fault.phase == "device":
             self.op = "device"
         first = self.template.again(self.program, self.op)
+        self.first = first
         if first.status == "succeeded":
             return "the kernel lowers when it is tried again"
         if first.status != "failed" or first.error is None:
@@ -70,16 +73,24 @@ class Search:
 
         Another fault from an earlier pass than the start's hides what is asked, and is `unknown`.
         """
+        outcome, result = self.show(self.program, self.op, changes)
+        names = tuple(c.unit if c.value is None else f"{c.unit}={c.value}" for c in changes)
+        self.note(names, outcome, result)
+        return outcome.verdict
+
+    def show(self, program: Program, op: str, changes: Sequence[Change]) -> tuple[Outcome, Result]:
+        """What a program shows as far as `op`, and how that compares with the start. Raises `OutOfBudget`."""
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise OutOfBudget
-        result = self.template.run(self.program, self.op, tuple(changes), min(left + 1.0, 30.0))
-        outcome = self._judged(result)
-        names = tuple(c.unit if c.value is None else f"{c.unit}={c.value}" for c in changes)
-        self.log.append(Experiment(names, str(outcome.verdict), outcome.differs, result.seconds))
-        return outcome.verdict
+        result = self.template.run(program, op, tuple(changes), min(left + 1.0, RUN_LIMIT))
+        return self.judged(result), result
 
-    def _judged(self, result: Result) -> Outcome:
+    def note(self, names: tuple[str, ...], outcome: Outcome, result: Result) -> None:
+        """Write an experiment into the log."""
+        self.log.append(Experiment(names, str(outcome.verdict), outcome.differs, result.seconds))
+
+    def judged(self, result: Result) -> Outcome:
         outcome = oracle.judge(self.key, result.status, result.error, result.pass_name)
         if outcome.verdict == Verdict.OTHER and int(result.facts.get("passes", 0)) < self.passes:
             return Outcome(Verdict.UNKNOWN, outcome.differs, "failed in an earlier pass")

@@ -1,26 +1,31 @@
 """Lowering experiments on a saved PrimFunc, done by the template process (`harness/serve.py`).
 
-One `Template` serves one subject. `run` sends one experiment and waits for it; every experiment gets its own
-directory below `directory`. An experiment that was run before is answered from memory, because lowering is
-deterministic (which `localize` checks on the unchanged program).
+One `Template` serves one subject. `run` sends one experiment and waits for it. An experiment that was run before is
+answered from memory or from its folder `directory/<id>`, because lowering is deterministic (which every search checks on
+the unchanged program). A folder gets that name when its result is whole, so a kill leaves either a result or nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
+import shutil
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triage.experiment.client import GRACE, Client, TemplateError
+from triage.experiment.client import GRACE, Client, TemplateError, harness_version
 from triage.model import ErrorRecord, from_json
 
 #: one lowering; the slowest of 112 real kernels takes 8 s with everything
 RUN_LIMIT = 30.0
+#: what a worker leaves, and what it was asked for; a folder with the second has the first whole
+RESULT, ASKED = "result.json", "asked.json"
 #: resident memory of one worker, in bytes, with what it shares with the template (about half a gigabyte)
 MEMORY_LIMIT = 4 << 30
 
@@ -84,6 +89,7 @@ class Template(Client):
         target: Any = None,
     ) -> None:
         super().__init__(directory, python=python, env=env, script=script, target=target)
+        #: experiments that were run, not answered
         self.count = 0
         self._memory: dict[str, Result] = {}
 
@@ -92,10 +98,35 @@ class Template(Client):
     ) -> Result:
         """Run one experiment; `op` is units, lower, codegen or device. `seconds` limits the worker's wall time."""
         id = self._identity(program, op, changes)
-        known = self._memory.get(id)
+        known = self._memory.get(id) or self._stored(id, seconds)
         if known is None:
-            known = self._memory[id] = self._run(id, program, op, changes, seconds)
+            known = self._kept(id, self._run(id, program, op, changes, seconds), seconds)
+        self._memory[id] = known
         return known
+
+    def _stored(self, id: str, seconds: float) -> Result | None:
+        """A result on disk that would come again; one of a time-out only where no more time is given now."""
+        directory = self.directory / id
+        if not (directory / ASKED).is_file():
+            return None
+        try:
+            known = read_result(directory / RESULT)
+            limit = float(json.loads((directory / ASKED).read_text(encoding="utf-8"))["seconds"])
+        except (TemplateError, OSError, ValueError, KeyError):
+            return None
+        return known if known.status in ("succeeded", "failed") or limit >= seconds else None
+
+    def _kept(self, id: str, result: Result, seconds: float) -> Result:
+        """Put a result where it is found again, unless it says nothing about the program."""
+        if result.directory is None or result.status == "infra_error":
+            return result
+        shutil.rmtree(result.directory / "tmp", ignore_errors=True)
+        (result.directory / ASKED).write_text(json.dumps({"seconds": seconds}), encoding="utf-8")
+        directory = self.directory / id
+        shutil.rmtree(directory, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another triage may have put the same there meanwhile
+            return dataclasses.replace(result, directory=result.directory.rename(directory))
+        return result
 
     def again(self, program: Program, op: str, changes: Sequence[Change] = (), seconds: float = RUN_LIMIT) -> Result:
         """Run an experiment whether or not it was run before."""
@@ -106,8 +137,9 @@ class Template(Client):
         return self._run(self._identity(program, op, ()), program, op, (), seconds, trace=True)
 
     def _identity(self, program: Program, op: str, changes: Sequence[Change]) -> str:
+        surroundings = [self.python, self.env, self.ready.get("versions"), harness_version()]
         try:
-            return identity(program, op, changes)
+            return identity(program, op, changes, surroundings)
         except OSError as error:
             raise TemplateError(f"the saved kernel cannot be read: {error}") from None
 
@@ -115,7 +147,7 @@ class Template(Client):
         self, id: str, program: Program, op: str, changes: Sequence[Change], seconds: float, trace: bool = False
     ) -> Result:
         self.count += 1
-        directory = self.directory / f"{self.count:04d}-{id[:8]}"
+        directory = Path(tempfile.mkdtemp(prefix=f"{self.count:04d}-{id[:8]}-", dir=self.directory))
         request = {
             "id": id,
             "op": op,
@@ -131,8 +163,8 @@ class Template(Client):
         return read_result(self.ask(request, time.monotonic() + seconds + GRACE))
 
 
-def identity(program: Program, op: str, changes: Sequence[Change]) -> str:
-    """A hash of what decides the outcome of an experiment, apart from versions. Raises `OSError`."""
+def identity(program: Program, op: str, changes: Sequence[Change], surroundings: Sequence[Any] = ()) -> str:
+    """A hash of what decides the outcome of an experiment; `surroundings` are interpreter and versions. Raises `OSError`."""
     parts = [
         hashlib.sha256(program.primfunc.read_bytes()).hexdigest(),
         op,
@@ -140,8 +172,9 @@ def identity(program: Program, op: str, changes: Sequence[Change]) -> str:
         dict(program.pass_configs),
         program.backend,
         sorted(json.dumps(change.as_json()) for change in changes),
+        *surroundings,
     ]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def read_result(path: Path) -> Result:

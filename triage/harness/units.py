@@ -5,7 +5,8 @@ or a symbolic extent. It is plain JSON:
 
     {"id", "kind", "path": path of its statement or null, "parent": path of the statement around it or null,
      "text": one line, "span": {"file", "line", "user"} or null,
-     "op": name of the tile operator or null, "buffers": names it touches, "reads", "writes": names,
+     "op": name of the tile operator or null, "buffers": names it touches, "reads", "writes": names (of a launch, "reads"
+     are the thread indices that the program computes with),
      "loop": {"var", "kind", "extent"} or null, "key": annotation key, "value": what it is now, "choices": other values}
 """
 
@@ -22,6 +23,10 @@ Unit = dict[str, Any]
 #: thread counts to try: whole warps, and the sizes kernels are written for
 THREADS = (32, 64, 128, 256, 512)
 STAGES = (0, 1, 2, 3, 4)
+#: operators that bind the index of a thread
+LAUNCH_INDICES = ("tl.launch_thread_idx", "launch_thread_idx")
+#: operators whose result or action depends on which thread it is, or how many there are
+OF_THREADS = re.compile(r"lane|warp|shuffle|shfl|elect|sync|barrier|arrive")
 
 
 class Reader:
@@ -42,6 +47,7 @@ class Reader:
             self._declare(buffer, "parameter", None)
         for path, parent, statement in walk(self.func.body):
             self._statement(path, parent, statement)
+        self._thread_indices()
         self._dtypes()
         self._symbols()
         return self.units
@@ -77,7 +83,7 @@ class Reader:
             self._declare(statement.buffer, "allocation", f"drop:{path}")
             return
         op, calls = self._op(statement)
-        if op in ("tl.launch_thread_idx", "launch_thread_idx") or is_empty(statement, tirx):
+        if op in LAUNCH_INDICES or is_empty(statement, tirx):
             return
         accesses = self._accesses(statement)
         kind = "bind" if isinstance(statement, tirx.Bind) else "statement"
@@ -155,6 +161,25 @@ class Reader:
             if dtype != REPLACEMENT_DTYPE:
                 names = [name for unit in declared for name in unit["buffers"]]
                 self._add(f"dtype:{dtype}", "dtype", None, None, f"data type {dtype}", value=dtype, buffers=names)
+
+    def _thread_indices(self) -> None:
+        """Into `reads` of the launch, what the program itself computes with of threads: their indices, lanes, warps."""
+        bound: list[Any] = []
+        used: dict[str, None] = {}
+
+        def visit(node: Any) -> None:
+            if isinstance(node, self.tirx.Bind) and self._op(node)[0] in LAUNCH_INDICES:
+                bound.append(node.var)
+            elif isinstance(node, self.tirx.Var) and any(node.same_as(index) for index in bound):
+                used[str(node.name)] = None
+            elif isinstance(node, self.tirx.Call) and OF_THREADS.search(name := str(getattr(node.op, "name", node.op))):
+                used[name] = None
+
+        for _ in range(2):  # a binding is visited after what uses it
+            self.tirx.stmt_functor.post_order_visit(self.func.body, visit)
+        for unit in self.units:
+            if unit["kind"] == "threads":
+                unit["reads"] = list(used)
 
     def _symbols(self) -> None:
         """What makes extents of buffers and loops symbolic."""

@@ -1,0 +1,72 @@
+"""Passing neighbours: the nearest thread count, stage count, architecture, data type or extent with which a kernel comes
+through, everything else unchanged. A neighbour tells what the fault depends on; it need not compute the same."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from triage.experiment.choose import Unit
+from triage.experiment.minimal import OutOfBudget
+from triage.experiment.oracle import Verdict
+from triage.experiment.search import Search
+from triage.experiment.switches import Setting, over
+from triage.experiment.template import Change
+from triage.knowledge.switches import Effect, Switch
+from triage.model import Neighbour
+
+#: data types in whose place others stand, the nearest first; integers that count are left alone
+NEAR = {
+    "float16": ("bfloat16", "float32"),
+    "bfloat16": ("float16", "float32"),
+    "float32": ("float16",),
+    "float64": ("float32",),
+    "int8": ("uint8", "float16"),
+    "uint8": ("int8", "float16"),
+}
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float16")
+FALLBACK = ("float16", "float32")
+COUNTING = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64", "bool", "handle"})
+#: what stands for a symbolic extent: a multiple of every tile edge in use
+CONSTANT = 128
+#: a row for what is no switch of the compiler
+VALUE = Switch("value", "value", Effect.CHANGES, "")
+
+
+def nearest(
+    search: Search, options: Sequence[Setting], trial: Callable[[Sequence[Setting]], Verdict]
+) -> tuple[tuple[Neighbour, ...], bool]:
+    """The nearest value of each thing that works, and whether everything was tried."""
+    values = [s for s in options if s.switch.kind in ("threads", "target")]
+    values += [s for unit in search.units for s in of_unit(unit)]
+    found = []
+    try:
+        for _, group in itertools.groupby(values, key=lambda setting: setting.slot):
+            working = next((s for s in group if trial([s]) == Verdict.NONE), None)
+            if working is not None:
+                found.append(Neighbour(working.what, working.was, working.now))
+    except OutOfBudget:
+        return tuple(found), False
+    return tuple(found), True
+
+
+def of_unit(unit: Unit) -> list[Setting]:
+    """Other values of a stage count, a data type or a symbolic extent, the nearest first."""
+    if unit.kind == "loop-annotation" and unit.key == "num_stages" and isinstance(unit.value, int):
+        stages = [n for n in unit.choices if isinstance(n, int)]
+        return [
+            _value(unit, f"num_stages of the {over(unit)}", n)
+            for n in sorted(stages, key=lambda n: abs(n - unit.value))
+        ]
+    if unit.kind == "dtype" and unit.value not in COUNTING:
+        other = FLOAT8 if str(unit.value).startswith("float8") else NEAR.get(str(unit.value), FALLBACK)
+        return [
+            _value(unit, f"data type of {', '.join(unit.buffers[:4])}", name) for name in other if name != unit.value
+        ]
+    if unit.kind == "symbol":
+        return [_value(unit, f"extent {unit.value}", CONSTANT, "symbolic")]
+    return []
+
+
+def _value(unit: Unit, what: str, now: object, was: str = "") -> Setting:
+    return Setting(VALUE, unit.id, what, was or str(unit.value), str(now), Effect.CHANGES, change=Change(unit.id, now))
