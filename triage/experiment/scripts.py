@@ -98,6 +98,8 @@ class ScriptRunner(Client):
     caller itself writes there: they are no part of what decides a result. `jobs`: how many candidates `first` runs at once.
     """
 
+    mode = "virtual"
+
     def __init__(
         self,
         directory: Path,
@@ -132,11 +134,15 @@ class ScriptRunner(Client):
 
     def __enter__(self) -> Self:
         super().__enter__()
+        self.look_around()
+        return self
+
+    def look_around(self) -> None:
+        """Note the files that candidates get a copy of, or import."""
         without = {self.directory, *self.outputs}
         self.scratch = Scratch.of(self.cwd, without)
         modules = (path for path in Scratch.of(self.path.parent, without).files if path.suffix == ".py")
         self._around = _fingerprint({*modules, *self.scratch.files})
-        return self
 
     def close(self) -> None:
         super().close()
@@ -231,6 +237,7 @@ class ScriptRunner(Client):
             str(self.cwd),
             self.python,
             self.env,
+            self.mode,
             self.arch,
             self.compile,
             self.limits,
@@ -264,6 +271,7 @@ class ScriptRunner(Client):
             script=self.path,
             argv=candidate.argv,
             cwd=directory / "work",
+            mode=self.mode,
             arch=self.arch or DEFAULT_ARCH,
             arch_source="argument" if self.arch else "default",
             call=candidate.call,
