@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from triage.experiment import gpus
 from triage.experiment.events import Event, EventReader
 
 HARNESS = Path(__file__).resolve().parent.parent / "harness"
@@ -148,16 +149,18 @@ def run_subject(
             if not fresh:
                 progress(seconds, None)
 
-    ended = run_command(
-        command,
-        directory,
-        cwd=subject.cwd,
-        env=env,
-        timeout=timeout,
-        memory=memory,
-        output_limit=output_limit,
-        tick=watch,
-    )
+    used = gpus.visible({**os.environ, **(env or {})}) if subject.mode == "real" else []
+    with gpus.held(used):
+        ended = run_command(
+            command,
+            directory,
+            cwd=subject.cwd,
+            env=env,
+            timeout=timeout,
+            memory=memory,
+            output_limit=output_limit,
+            tick=watch,
+        )
     watch(ended.seconds)
     events, torn = reader.finish()
     return Run(
