@@ -82,7 +82,7 @@ class Comparisons:
 
     def watch_package(self, package: str) -> None:
         """Watch the functions of a package as far as it is loaded."""
-        for module, name in FUNCTIONS:
+        for module in dict.fromkeys(module for module, _ in FUNCTIONS):
             if module.partition(".")[0] == package and module in sys.modules:
                 self.watch_module(sys.modules[module])
         if package == "torch":

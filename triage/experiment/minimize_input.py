@@ -1,0 +1,104 @@
+"""The simplest input that shows a mismatch: fixed random numbers, smaller shapes, simple values in the place of random ones.
+
+Every trial is a text, run and judged by the caller: it holds if it shows the same fault, with the same pattern of wrong elements.
+
+    seed      torch's random numbers are fixed, so that what follows is not up to chance
+    values    all random tensors hold ones; a single one; 0, 1, 2, …; small integers; if none shows it, as many as do hold ones
+    shapes    every number of the script is made as small as it can be
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from triage.experiment.inputs import KINDS, filled, numbers, random_calls, seeded, unseeded
+from triage.experiment.minimal import OutOfBudget
+from triage.model import Comparison
+from triage.numerics.pattern import describe
+
+#: whether a text shows the fault, and with what comparison; may raise `OutOfBudget`
+Shows = Callable[[str], Comparison | None]
+
+
+@dataclass(frozen=True)
+class SimplestInput:
+    """`text` is the script with that input; `values` a name of `inputs.KINDS`, mixed (some tensors hold ones), random or given
+    (nothing of it is random); `said` tells it in words. `finished`: nothing simpler was left to be tried."""
+
+    text: str
+    values: str
+    said: str
+    comparison: Comparison
+    finished: bool
+
+
+def minimize_input(source: str, comparison: Comparison, shows: Shows) -> SimplestInput:
+    """The simplest input found for a script that shows a mismatch, its `comparison`."""
+    search = _Search(source, comparison, shows)
+    try:
+        search.run()
+        finished = True
+    except OutOfBudget:
+        finished = False
+    return SimplestInput(search.text, search.values, search.said(), search.comparison, finished)
+
+
+class _Search:
+    def __init__(self, source: str, comparison: Comparison, shows: Shows) -> None:
+        self.text, self.comparison, self.shows = source, comparison, shows
+        self.simple, self.total = 0, len(random_calls(source))
+        self.values = "random" if self.total else "given"
+
+    def run(self) -> None:
+        if self.total:
+            self._try(seeded(self.text))
+            self._values()
+        if self.values in KINDS:
+            self._try(unseeded(self.text))
+        self._shapes()
+
+    def _try(self, text: str | None) -> bool:
+        if text is None or text == self.text:
+            return False
+        comparison = self.shows(text)
+        if comparison is None:
+            return False
+        self.text, self.comparison = text, comparison
+        return True
+
+    def _values(self) -> None:
+        for kind in KINDS:
+            if self._try(filled(self.text, random_calls(self.text), kind)):
+                self.values, self.simple = kind, self.total
+                return
+        at = 0
+        while at < len(calls := random_calls(self.text)) and self.total > 1:
+            if self._try(filled(self.text, [calls[at]], "ones")):
+                self.values, self.simple = "mixed", self.simple + 1
+            else:
+                at += 1
+
+    def _shapes(self) -> None:
+        """Each number as small as it can be wherever it stands, from the largest; until nothing more goes."""
+        again = True
+        while again:
+            again = False
+            for number in numbers(self.text):
+                powers = [1 << n for n in range(number.bit_length()) if 1 << n < number]
+                spelled = re.compile(rf"(?<![\w.]){number}(?![\w.])")
+                again |= any(self._try(spelled.sub(str(smaller), self.text)) for smaller in powers)
+
+    def said(self) -> str:
+        pattern = self.comparison.pattern
+        wrong = describe(pattern) if pattern else "the comparison fails"
+        shape = "×".join(map(str, self.comparison.shape))
+        where = f", at shape {shape}" if shape else ""
+        if self.values in KINDS:
+            verb = "all ones already show it" if self.values == "ones" else f"{KINDS[self.values]} already show it"
+            return f"{verb}: {wrong}{where}"
+        if self.values == "mixed":
+            return f"ones in {self.simple} of {self.total} random tensors show it: {wrong}{where}"
+        needed = "no simpler values than random ones showed it" if self.total else "its input is not random"
+        return f"{needed}: {wrong}{where}"
