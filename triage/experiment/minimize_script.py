@@ -2,6 +2,7 @@
 
     start      the script as it is, a few times: it must fail, and each time with the same fault
     reduce     `reduce.py` proposes smaller texts, a warm worker runs each, the oracle says whether it is the same fault
+    input      of a mismatch the simplest values and shapes that show it (`minimize_input.py`)
     end        the result once more in a run of its own, with the header that says what it shows
 
 Every experiment is known by its content: what was run before is answered from its directory, so after a kill the same
@@ -16,13 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.experiment.minimal import OutOfBudget
+from triage.experiment.minimize_input import SimplestInput, minimize_input
 from triage.experiment.oracle import Verdict
 from triage.experiment.reduce import Reducer
-from triage.experiment.same_fault import Start, outcome, start_of, steady
+from triage.experiment.same_fault import Start, moving, outcome, start_of, steady, wrong_set
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
-from triage.model import ErrorRecord
+from triage.model import Comparison, ErrorRecord
 from triage.readers import decisive
 
 #: how often the start is run before it is reduced
@@ -49,6 +51,9 @@ class Minimized:
     runs: int
     seconds: float
     finished: bool
+    #: of a mismatch the simplest input that shows it, and whether its wrong elements are the `same` in every run or `changes`
+    input: SimplestInput | None = None
+    wrong_set: str | None = None
 
 
 def minimize_script(
@@ -73,7 +78,9 @@ def minimize_script(
     first = runner.run(replace(asked, trace=True), START_LIMIT)
     start, error = _start(first, rules, stages)
     repeats = [runner.again(asked, START_LIMIT) for _ in range(STARTS - 1)]
-    unsteady = steady(start, [start_of(shown.errors, shown.status, rules, stages) for shown in repeats])
+    again = [start_of(shown.errors, shown.status, rules, stages) for shown in repeats]
+    start = moving(start, again)
+    unsteady = steady(start, again)
     if unsteady is not None:
         raise NothingToMinimizeError(f"the script does not show the same fault every time: {unsteady}")
     limit = max(SHORTEST, PATIENCE * max(shown.seconds for shown in repeats))
@@ -95,9 +102,24 @@ def minimize_script(
     reducer = Reducer(source, holds, better, first.executed, _path(error))
     text = reducer.run()
     last = runner.run(replace(asked, source=text), limit)
+
+    def shows(text: str) -> Comparison | None:
+        left = began + budget - time.monotonic()
+        if left <= 0:
+            raise OutOfBudget
+        shown = runner.run(replace(asked, source=text), min(limit, left + 1.0))
+        same = outcome(start, shown.status, shown.errors, rules, stages).verdict == Verdict.SAME
+        return shown.errors[-1].comparison if same else None
+
+    compared = last.errors[-1].comparison if start.comparison and last.errors else None
+    simplest = minimize_input(text, compared, shows) if compared else None
+    if simplest is not None and simplest.text != text:
+        text = simplest.text
+        better(text)
+        last = runner.run(replace(asked, source=text), limit)
     return Minimized(
         text, last.errors[-1] if last.errors else error, start.key.rule, len(text.splitlines()), lines_before,
-        runner.count, round(time.monotonic() - began, 2), reducer.finished,
+        runner.count, round(time.monotonic() - began, 2), reducer.finished, simplest, wrong_set(start, again),
     )  # fmt: skip
 
 
@@ -124,6 +146,8 @@ def header(result: Minimized, script: Path, versions: str, target: str) -> str:
     lines = [
         f"Minimized from {script.name} by triage: {result.lines_before} -> {result.lines} lines.",
         f"Shows: {result.rule + ' ' if result.rule else ''}{decides.type}: {said[0] if said else ''}",
+        *([f"Input: {result.input.said}"] if result.input else []),
+        *(["The wrong elements are others in every run."] if result.wrong_set == "changes" else []),
         f"With: {versions}; target {target}",
         "Run: python THIS_FILE" + ("" if result.finished else " (the search ran out of time; it may get smaller)"),
     ]
