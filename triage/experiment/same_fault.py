@@ -261,15 +261,14 @@ class Unsteady:
 def steady(start: Start, repeats: Sequence[Start | None]) -> Unsteady | None:
     """None if every repeat of the unchanged script (its `start_of`) shows the very same fault, operands included."""
     exact = dataclasses.replace(start, invariant=())
-    counted = Counter(
-        part
+    told = [
+        ("fault",) if repeat is None else differing(exact, repeat) or (("line",) if repeat != start else ())
         for repeat in repeats
-        if repeat is None or repeat != start or differing(exact, repeat)
-        for part in (("fault",) if repeat is None else differing(exact, repeat) or ("line",))
-    )
+    ]
+    counted = Counter(part for parts in told for part in parts)
     if not counted:
         return None
-    other = sum(repeat != start for repeat in repeats)
+    other = sum(parts != () for parts in told)
     parts = tuple(sorted(counted))
     none = counted["fault"]
     why = f"{other} of {len(repeats)} repeats of the unchanged script did not show its fault"
