@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -9,14 +10,18 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from triage.case import ROOT, keep_out_of_git
+from triage.experiment.gpu_scripts import GpuRunner, virtual_is_enough
 from triage.experiment.minimize_script import Minimized, header, minimize_script
-from triage.experiment.scripts import ScriptRunner
+from triage.experiment.scripts import Candidate, ScriptRunner
 from triage.experiment.source import spaced
 from triage.knowledge.files import rules_root
 from triage.knowledge.load import load_rules
 from triage.knowledge.stages import Stages
+from triage.model import to_json
+from triage.tools.capabilities import has_gpu
 
 
 @dataclass(frozen=True)
@@ -39,21 +44,26 @@ def minimize(request: Request, progress: Callable[[str], None]) -> Minimized:
     Raises `NothingToMinimizeError`, `TemplateError`, and `OSError` where the output cannot be written.
     """
     source = request.script.read_text(encoding="utf-8")
-    with ScriptRunner(
-        _directory(request, source),
-        request.script,
-        python=request.python,
-        arch=request.arch,
-        compile=request.compile,
-        outputs=(request.output,),
-    ) as runner:
+    directory = _directory(request, source)
+    options: dict[str, Any] = {
+        "python": request.python, "arch": request.arch, "compile": request.compile, "outputs": (request.output,),
+    }  # fmt: skip
+    rules, stages = load_rules(), Stages.load(rules_root() / "reference" / "stages.toml")
+    asked = Candidate(source, request.argv, request.call)
+    with contextlib.ExitStack() as running:
+        runner = running.enter_context(ScriptRunner(directory, request.script, **options))
+        if has_gpu():
+            progress("running the script on the GPU")
+            real = running.enter_context(GpuRunner(directory, request.script, **options))
+            runner = runner if virtual_is_enough(real, runner, asked, rules, stages) else real
         result = minimize_script(
-            runner, source, argv=request.argv, call=request.call,
-            rules=load_rules(), stages=Stages.load(rules_root() / "reference" / "stages.toml"),
+            runner, source, argv=request.argv, call=request.call, rules=rules, stages=stages,
             budget=request.budget, keep=lambda text: _write(request.output, text), progress=progress,
         )  # fmt: skip
         head = header(result, request.script, runner.versions, runner.target)
     _write(request.output, head + spaced(result.text))
+    if result.input is not None:
+        _write(directory / "input.json", json.dumps(to_json(result.input), indent=1))
     return result
 
 

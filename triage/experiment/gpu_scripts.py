@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from triage.experiment import process
 from triage.experiment.client import TemplateError
-from triage.experiment.same_fault import Start, differing
-from triage.experiment.scripts import ScriptRunner
+from triage.experiment.same_fault import differing, start_of
+from triage.experiment.scripts import Candidate, ScriptRunner
+from triage.knowledge.rule import RuleSet
+from triage.knowledge.stages import Stages
 
 #: resident memory of all processes of a candidate, in bytes: CUDA and its libraries alone take gigabytes
 MEMORY_LIMIT = 64 << 30
@@ -77,10 +79,10 @@ class GpuRunner(ScriptRunner):
         return known
 
 
-def shows_the_same(real: Start | None, virtual: Sequence[Start | None]) -> bool:
-    """Whether the virtual device, without values, shows the fault that a GPU shows: then its cheap forks are enough."""
-    return (
-        real is not None
-        and real.comparison is None
-        and all(one is not None and not differing(real, one) for one in virtual)
-    )
+def virtual_is_enough(
+    real: ScriptRunner, virtual: ScriptRunner, asked: Candidate, rules: RuleSet, stages: Stages, seconds: float = 300.0
+) -> bool:
+    """Whether the virtual device, which computes no values, shows the fault that the GPU shows: its forks cost far less."""
+    seen = [runner.run(asked, seconds) for runner in (real, virtual)]
+    on_gpu, without = (start_of(shown.errors, shown.status, rules, stages) for shown in seen)
+    return on_gpu is not None and on_gpu.comparison is None and without is not None and not differing(on_gpu, without)
