@@ -24,6 +24,8 @@ from triage.model import Axis, Mismatch, Runs
 FEW = 8
 #: wrong elements fill a place if they are at least this part of it: some may be right by chance
 FILLED = 0.5
+#: and reach to an end if they miss it by no more than this part of their length
+END = 0.02
 #: a share from which a property holds for the wrong elements as a whole
 NEARLY_ALL = 0.95
 #: of fewer wrong elements a common factor or a transposition shows nothing
@@ -90,16 +92,26 @@ def axis_names(rank: int) -> list[str]:
 
 
 def form_of(axis: Axis) -> str:
-    """How the indices lie that hold wrong elements: full, head, tail, band, periodic or irregular."""
+    """How the indices lie that hold wrong elements: full, head, tail, band, periodic or irregular.
+
+    Elements that are right by chance leave holes, and may shorten an end a little.
+    """
     runs = axis.touched
-    return "full" if runs.count == axis.extent else _form(runs, axis.extent)
+    if runs.count == axis.extent:
+        return "full"
+    if _is_periodic(runs, axis.extent):
+        return "periodic"
+    start, end = _span(runs)
+    if runs.count < FILLED * (end - start):
+        return "irregular"
+    slack = int(END * (end - start))
+    at_start, at_end = start <= slack, end >= axis.extent - slack
+    return "full" if at_start and at_end else "head" if at_start else "tail" if at_end else "band"
 
 
-def _form(runs: Runs, extent: int) -> str:
-    if runs.runs == 1:
-        start, length = runs.last
-        return "head" if start == 0 else "tail" if start + length == extent else "band"
-    return "periodic" if _is_periodic(runs, extent) else "irregular"
+def _span(runs: Runs) -> tuple[int, int]:
+    """From the first chosen index to behind the last."""
+    return runs.first[0][0], sum(runs.last)
 
 
 def _is_periodic(runs: Runs, extent: int) -> bool:
@@ -194,16 +206,29 @@ def _placed(where: tuple[str, ...], mismatch: Mismatch) -> str:
     told = []
     for one in where:
         form, _, name = one.partition("-")
-        runs = axes[name].dense if form == "edge" else axes[name].touched
-        of = f"indices of {name}" if name.startswith("axis") else name
-        start, length = runs.first[0]
-        told.append(
-            {
-                "tail": f"the last {length} {of}",
-                "edge": f"the last {length} {of}",
-                "head": f"the first {length} {of}",
-                "band": f"{of} {start} to {start + length - 1}",
-                "periodic": f"{length} of every {runs.distances[0] if runs.distances else 0} {of}",
-            }[form]
-        )
+        axis = axes[name]
+        if form == "periodic":
+            told.append(f"{axis.touched.lengths[0]} of every {axis.touched.distances[0]} {_many(name)}")
+            continue
+        start, end = _span(axis.dense if form == "edge" else axis.touched)
+        if form == "band":
+            told.append(_numbered(name, f"{start} to {end - 1}" if end - start > 1 else f"{start}", end - start > 1))
+        else:
+            count = end if form == "head" else axis.extent - start
+            which = "first" if form == "head" else "last"
+            told.append(f"the {which} {count} {_many(name)}" if count > 1 else f"the {which} {_one(name)}")
     return "in " + (" and in " if where[0].startswith("edge") else " of ").join(told)
+
+
+def _many(name: str) -> str:
+    return f"indices of {name}" if name.startswith("axis") else name
+
+
+def _numbered(name: str, number: str, several: bool) -> str:
+    if name.startswith("axis"):
+        return f"{'indices' if several else 'index'} {number} of {name}"
+    return f"{_many(name) if several else _one(name)} {number}"
+
+
+def _one(name: str) -> str:
+    return f"index of {name}" if name.startswith("axis") else name.removesuffix("s")

@@ -1,0 +1,169 @@
+"""The pattern of a mismatch: what is put into a mask comes out of it, at any size."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triage.model import Axis, Mismatch, Runs
+from triage.numerics.pattern import FEW, Pattern, alike, describe, pattern_of
+
+Mask = dict[tuple[int, ...], bool]
+
+
+def runs_of(chosen: list[bool]) -> Runs:
+    """The runs of a list, counted plainly."""
+    found = []
+    for value, group in itertools.groupby(enumerate(chosen), key=lambda pair: pair[1]):
+        places = [place for place, _ in group]
+        if value:
+            found.append((places[0], len(places)))
+    starts = [start for start, _ in found]
+    gaps = [b - a for a, b in itertools.pairwise(starts)]
+    lengths = [length for _, length in found[:-1]]
+    return Runs(
+        sum(chosen), len(found), tuple(found[:16]), found[-1] if found else (),
+        (min(gaps), max(gaps)) if gaps else (), (min(lengths), max(lengths)) if lengths else (),
+    )  # fmt: skip
+
+
+def mismatch(shape: tuple[int, ...], wrong: set[tuple[int, ...]], **values) -> Mismatch:
+    axes = []
+    for axis, extent in enumerate(shape):
+        counts = [sum(place[axis] == index for place in wrong) for index in range(extent)]
+        line = math.prod(shape) // extent
+        axes.append(Axis(extent, runs_of([c > 0 for c in counts]), runs_of([2 * c >= max(line, 1) for c in counts])))
+    return Mismatch(shape, "float32", len(wrong), math.prod(shape), tuple(axes), **values)
+
+
+def places(shape: tuple[int, ...]) -> set[tuple[int, ...]]:
+    return set(itertools.product(*map(range, shape)))
+
+
+shapes = st.tuples(st.integers(4, 24), st.integers(4, 24))
+
+
+@given(shapes)
+def test_all_is_everywhere(shape) -> None:
+    assert pattern_of(mismatch(shape, places(shape))).where == ("everywhere",)
+
+
+@given(shapes, st.data())
+def test_last_columns_are_a_tail_and_first_rows_a_head(shape, data) -> None:
+    rows, columns = shape
+    count = data.draw(st.integers(1, columns - 1))
+    tail = {(i, j) for i, j in places(shape) if j >= columns - count}
+    assert pattern_of(mismatch(shape, tail)).where == ("tail-columns",)
+    head = {(i, j) for i, j in places(shape) if i < min(count, rows - 1)}
+    assert pattern_of(mismatch(shape, head)).where == ("head-rows",)
+    said = describe(mismatch(shape, tail))
+    assert ("the last column " if count == 1 else f"the last {count} columns ") in said
+
+
+@given(shapes, st.data())
+def test_what_is_right_by_chance_does_not_hide_a_tail(shape, data) -> None:
+    rows, columns = shape
+    count = data.draw(st.integers(2, columns - 1))
+    tail = {(i, j) for i, j in places(shape) if j >= columns - count}
+    right = data.draw(st.sets(st.sampled_from(sorted(tail)), max_size=min(rows - 1, len(tail) // 4)))
+    found = pattern_of(mismatch(shape, tail - right)).where
+    assert found == ("tail-columns",) or len({i for i, _ in tail - right}) < rows
+
+
+@given(st.integers(2, 6), st.integers(1, 5), st.integers(2, 5), st.integers(2, 8))
+def test_equal_runs_at_equal_distances_are_periodic(period, length, times, rows) -> None:
+    length = min(length, period - 1)
+    shape = (rows, period * times)
+    wrong = {(i, j) for i, j in places(shape) if j % period >= period - length}
+    found = pattern_of(mismatch(shape, wrong)).where
+    assert found == (("periodic-columns",) if times > 2 or length > 1 else found)
+    assert found != ("everywhere",)
+
+
+@given(shapes, st.data())
+def test_the_edges_of_both_axes(shape, data) -> None:
+    rows, columns = shape
+    a, b = data.draw(st.integers(1, rows // 3)), data.draw(st.integers(1, columns // 3))
+    wrong = {(i, j) for i, j in places(shape) if i >= rows - a or j >= columns - b}
+    found = pattern_of(mismatch(shape, wrong)).where
+    assert found == (("everywhere",) if 2 * len(wrong) >= rows * columns else ("edge-rows", "edge-columns"))
+
+
+@given(shapes, st.sets(st.integers(0, 10**6), max_size=40))
+def test_any_mask_has_a_pattern_and_words(shape, chosen) -> None:
+    every = sorted(places(shape))
+    wrong = {every[n % len(every)] for n in chosen}
+    one = mismatch(shape, wrong)
+    found = pattern_of(one)
+    assert (found.where == ("nowhere",)) == (not wrong)
+    assert describe(one) and str(found)
+    assert alike(found, found) == (True, True)
+    if found.where == ("few",):
+        assert len(wrong) <= FEW
+
+
+def test_a_vector_with_holes_has_a_tail() -> None:
+    wrong = {(i,) for i in range(900, 1000) if i % 7}
+    assert pattern_of(mismatch((1000,), wrong)).where == ("tail-elements",)
+
+
+def test_one_block_of_a_batch() -> None:
+    shape = (4, 8, 8)
+    wrong = {(i, j, k) for i, j, k in places(shape) if i == 2}
+    one = mismatch(shape, wrong)
+    assert pattern_of(one).where == ("band-axis-0",)
+    assert "in index 2 of axis-0 " in describe(one)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ({"nan": 64}, "nan"),
+        ({"nan": 3}, "some-nan"),
+        ({"inf": 1}, "inf"),
+        ({"expected_nan": 1}, "expected-nan"),
+        ({"zeros": 64}, "zero"),
+        ({"zeros": 32}, "other"),
+        ({"transposed": 1.0}, "transposed"),
+        ({"ratio": 2.0, "explained": 1.0, "varied": True}, "scaled"),
+        ({"ratio": 2.0, "explained": 0.5, "varied": True}, "other"),
+        ({"nan": 64, "zeros": 64}, "nan"),
+    ],
+)
+def test_the_values_of_what_is_wrong(values, kind) -> None:
+    assert pattern_of(mismatch((8, 8), places((8, 8)), **values)).values == kind
+
+
+def scaled(ratio: float, varied: bool = True) -> Pattern:
+    return Pattern(("everywhere",), "scaled", ratio, varied)
+
+
+OTHER = Pattern(("everywhere",), "other", None, True)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        (scaled(2.0), scaled(8.0), True),
+        (scaled(2.0), scaled(0.5), False),
+        (scaled(2.0), scaled(-2.0), False),
+        (scaled(2.0), OTHER, False),
+        (OTHER, scaled(2.0, varied=False), True),
+        (OTHER, scaled(2.0), False),
+        (OTHER, dataclasses.replace(OTHER, values="zero"), False),
+        (OTHER, dataclasses.replace(OTHER, values="nan"), False),
+    ],
+)
+def test_which_values_may_be_of_one_fault(one, two, same) -> None:
+    assert alike(one, two) == (True, same)
+
+
+def test_which_places_may_be_of_one_fault() -> None:
+    few, scattered, tail = (dataclasses.replace(OTHER, where=(name,)) for name in ("few", "scattered", "tail-rows"))
+    assert alike(few, scattered)[0] and alike(scattered, few)[0]
+    assert not alike(few, tail)[0] and not alike(tail, OTHER)[0]
