@@ -30,13 +30,14 @@ from triage.model import (
     FoundBy,
     Label,
     Location,
+    Owner,
     State,
     WarningRecord,
     to_json,
 )
 from triage.ownership import owner_by_path
 from triage.readers import decisive, read_output
-from triage.tools.base import Culprit
+from triage.tools.base import Bisected, Culprit
 from triage.versions import VersionError, satisfies
 
 LADDER = tuple(Confidence)
@@ -63,6 +64,7 @@ def find(
     rules: RuleSet,
     seen: Observability,
     ignore: Iterable[str] = (),
+    bisected: Sequence[Bisected] = (),
 ) -> list[Finding]:
     """All findings. `facts` maps what facts are about (`run`, `kernel:k1`) to their values; `ignore` names rules."""
     of_errors: list[Finding] = []
@@ -77,6 +79,7 @@ def find(
     of_errors += latent
     if any(f.level == "fault" and f.about != "run" for f in of_errors):  # that all builds failed says nothing of itself
         of_errors = [replace(f, level="advice") if f.stage == "autotune" else f for f in of_errors]
+    of_errors = [_with_switches(f, bisected) for f in of_errors]
     findings: list[Finding] = []
     for warning in warnings:
         record = record_of_warning(warning)
@@ -241,6 +244,16 @@ def _at_culprit(
         confidence=confidence,
         state=State.LOCALIZED if sure else finding.state,
     )
+
+
+def _with_switches(finding: Finding, bisected: Sequence[Bisected]) -> Finding:
+    """The finding with what experiments on its kernel showed of switches and neighbours. Whose fault it is they tell only
+    where nothing else does; they never tell the place."""
+    one = next((b for b in bisected if finding.about == f"kernel:{b.kernel}"), None)
+    if one is None:
+        return finding
+    owner = Owner.COMPILER if one.compiler and finding.owner is Owner.UNKNOWN else finding.owner
+    return replace(finding, switches=one.sets, neighbours=one.neighbours, owner=owner)
 
 
 def _with_related(finding: Finding, told: str, seen: Observability) -> Finding:

@@ -359,6 +359,7 @@ class SwitchSet:
 class Neighbour:
     """The nearest value of one thing with which the whole kernel comes through, everything else unchanged."""
 
+    kind: str  # threads | num_stages | architecture | dtype | extent
     what: str
     was: str
     now: str

@@ -97,7 +97,7 @@ class Session:
         )
         found = find(
             self.gather("errors"), self.gather("warnings"), self.gather("hazards"), self.gather("culprits"), facts,
-            self.rules, seen, self.options.ignore,
+            self.rules, seen, self.options.ignore, self.gather("bisected"),
         )  # fmt: skip
         repairs = {(r.rule, r.location): r.fixes for r in self.gather("repairs")}
         return [replace(f, fixes=(*repairs.get((f.rule or "", f.location), ()), *f.fixes)) for f in found]

@@ -138,13 +138,13 @@ class _Bisecting:
             self.source = search.show(search.program, "codegen", ())[1].facts.get("source")
         options = settings(switches, search.units, search.program)
         found, complete = find(options, self.trial)
-        near: tuple[Neighbour, ...] = ()
-        if complete:
-            near, complete = neighbours.nearest(search, options, self.trial)
         found.sort(key=lambda chosen: (tuple(Effect).index(effect_of(chosen)), len(chosen)))
         sets = self.confirmed(found)
         if sets and not self.start_again():
             return Bisection("the unchanged kernel does not show the fault any more at the end", complete=False)
+        near: tuple[Neighbour, ...] = ()
+        if complete:
+            near, complete = neighbours.nearest(search, options, self.trial)
         shown = tuple(told for told, _ in sets)
         return Bisection(self.how(shown, complete), shown, near, complete, self.of_the_compiler(sets))
 
@@ -247,9 +247,9 @@ def _of_the_script(setting: Setting) -> bool:
 STRONG = ("the pass that fails",)
 SKIPPED = "the pass that fails, {fails}, is not run with it"
 READS = "the pass that fails, {fails}, works otherwise with it on the same program"
-GOVERNS = "it governs the pass that fails, {fails}, and what that pass gets is changed, too"
-BEFORE = "the first pass that works otherwise with it is {first}; the one that fails, {fails}, comes after it"
-NO_PASS = "the first pass that works otherwise with it is {first}; what fails is no pass, but {fails}"
+GOVERNS = "it governs the pass that fails, {fails}, and what that pass gets is another program, too"
+BEFORE = "the first difference is that {first}; the pass that fails, {fails}, comes later"
+NO_PASS = "the first difference is that {first}; what fails is no pass, but {fails}"
 PLAIN = "which pass is at fault is not shown by that"
 
 
@@ -262,10 +262,10 @@ def blamed(start: Result, cured: Result, chosen: Sequence[Setting]) -> str | Non
         return SKIPPED.format(fails=fails)
     if any(s.change is not None or s.target is not None for s in chosen):
         return PLAIN  # the program was another one from the beginning
-    first = _first_difference(before, after)
+    first = first_difference(before, after)
     passes = governed(chosen)
     where = fails or ("the device compiler" if start.facts.get("phase") == "device" else "the code generator")
-    of_fault = fails in passes or (fails is None and {"codegen", "device-compile"} & set(passes))
+    of_fault = fails in passes or (fails is None and not {"codegen", "device-compile"}.isdisjoint(passes))
     if first is None:
         return READS.format(fails=where) if of_fault else None
     if of_fault:
@@ -273,17 +273,34 @@ def blamed(start: Result, cured: Result, chosen: Sequence[Setting]) -> str | Non
     return (BEFORE if fails else NO_PASS).format(first=first, fails=where)
 
 
-def _trace(result: Result) -> list[tuple[str, str | None]]:
+Trace = Sequence[tuple[str, str | None]]
+
+
+def _trace(result: Result) -> Trace:
     return [(str(name), digest) for name, digest in result.facts.get("trace", [])]
 
 
-def _first_difference(before: Sequence[tuple[str, str | None]], after: Sequence[tuple[str, str | None]]) -> str | None:
-    """The first pass, of those before the fault, after which the program is another one, or which is not run."""
-    for (name, digest), (other, changed) in zip(before, after, strict=False):
-        if name != other:
-            return other if other not in [n for n, _ in before] else name
-        if digest != changed:
-            return name
+def first_difference(before: Trace, after: Trace) -> str | None:
+    """What the first pass does otherwise, of those that finished before the fault; None if the program there is the same.
+
+    A pass that only one of the two has, and that leaves the program as it is, makes no difference.
+    """
+    here = there = 0
+    last: str | None = None
+    while here < len(before) and there < len(after):
+        (name, digest), (other, changed) = before[here], after[there]
+        if name == other:
+            if digest != changed:
+                return f"{name} makes another program"
+            here, there, last = here + 1, there + 1, digest
+        elif name not in [n for n, _ in after[there:]]:
+            if digest != last:
+                return f"{name} is not run"
+            here += 1
+        else:
+            if changed != last:
+                return f"{other} is run"
+            there += 1
     return None
 
 
@@ -291,9 +308,9 @@ def _first_difference(before: Sequence[tuple[str, str | None]], after: Sequence[
 
 
 def _told(setting: Setting) -> SwitchSetting:
-    return SwitchSetting(
-        setting.what, setting.was, setting.now, setting.effect, setting.switch.cost, setting.file, setting.line
-    )
+    back = setting.without and setting.switch.value is not None  # the row tells what setting it costs
+    cost = "" if back else setting.switch.cost
+    return SwitchSetting(setting.what, setting.was, setting.now, setting.effect, cost, setting.file, setting.line)
 
 
 def _names(chosen: Sequence[Setting]) -> tuple[str, ...]:

@@ -29,8 +29,14 @@ FALLBACK = ("float16", "float32")
 COUNTING = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64", "bool", "handle"})
 #: what stands for a symbolic extent: a multiple of every tile edge in use
 CONSTANT = 128
-#: a row for what is no switch of the compiler
-VALUE = Switch("value", "value", Effect.CHANGES, "")
+#: what a neighbour is of, by the kind of a switch or unit
+KINDS = {
+    "threads": "threads",
+    "target": "architecture",
+    "loop-annotation": "num_stages",
+    "dtype": "dtype",
+    "symbol": "extent",
+}
 
 
 def nearest(
@@ -44,7 +50,7 @@ def nearest(
         for _, group in itertools.groupby(values, key=lambda setting: setting.slot):
             working = next((s for s in group if trial([s]) == Verdict.NONE), None)
             if working is not None:
-                found.append(Neighbour(working.what, working.was, working.now))
+                found.append(Neighbour(KINDS[working.switch.kind], working.what, working.was, working.now))
     except OutOfBudget:
         return tuple(found), False
     return tuple(found), True
@@ -69,4 +75,5 @@ def of_unit(unit: Unit) -> list[Setting]:
 
 
 def _value(unit: Unit, what: str, now: object, was: str = "") -> Setting:
-    return Setting(VALUE, unit.id, what, was or str(unit.value), str(now), Effect.CHANGES, change=Change(unit.id, now))
+    row = Switch(what, unit.kind, Effect.CHANGES, "")
+    return Setting(row, unit.id, what, was or str(unit.value), str(now), Effect.CHANGES, change=Change(unit.id, now))

@@ -46,12 +46,16 @@ class Setting:
 
 
 def settings(switches: Sequence[Switch], units: Sequence[Unit], program: Program) -> list[Setting]:
-    """Every setting that would change something, the least harmful effect first, else in the order of the table; the
-    values of one slot nearest first."""
+    """Every setting that would change something: the least harmful effect first, of these what the script itself sets and
+    the same device under another name, else in the order of the table; the values of one slot nearest first."""
     found = [s for switch in switches if _exists(switch, program) for s in _of(switch, units, program)]
     known = {switch.key for switch in switches if switch.kind == "pass-config"}
     found += [s for key in program.pass_configs if key not in known for s in _own_config(key, program)]
-    return sorted(found, key=lambda setting: EFFECTS.index(setting.effect))
+
+    def rank(setting: Setting) -> tuple[int, bool]:
+        return EFFECTS.index(setting.effect), not (setting.without or setting.target)
+
+    return sorted(found, key=rank)
 
 
 def applied(program: Program, chosen: Sequence[Setting]) -> tuple[Program, tuple[Change, ...]]:
@@ -127,14 +131,16 @@ def _own_config(key: str, program: Program, switch: Switch | None = None) -> Ite
 
 
 def _target(switch: Switch, program: Program) -> Iterator[Setting]:
-    """The other architectures, by the distance of their compute capabilities; a script without one is left alone."""
+    """The other architectures, by the distance of their compute capabilities; a script without one is left alone. With the
+    same capability it is the same device, with or without the features that its suffix names."""
     now = arch_of(program.target)
     if now is None or capability(now) is None:
         return
     here = capability(now) or 0
     config = as_config(program.target)
     for arch in sorted((v for v in switch.values if v != now), key=lambda v: (abs((capability(v) or 0) - here), v)):
-        yield Setting(switch, "target", "architecture", now, arch, switch.effect, target={**config, "arch": arch})
+        effect = Effect.PRESERVES if capability(arch) == here else switch.effect
+        yield Setting(switch, "target", "architecture", now, arch, effect, target={**config, "arch": arch})
 
 
 def _threads(switch: Switch, units: Sequence[Unit]) -> Iterator[Setting]:

@@ -170,6 +170,8 @@ def _verdict(finding: Finding, basis: str, sources: Mapping[str, str]) -> Verdic
         "basis": basis,
         "captures": _plain(to_json(finding.captures)),
         "excerpts": cut(finding.location, finding.labels, sources),
+        "switches": to_json(finding.switches),
+        "neighbours": to_json(finding.neighbours),
     }
 
 

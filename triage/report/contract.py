@@ -65,6 +65,37 @@ class FixEntry(TypedDict):
     by: str | None
 
 
+class SwitchSettingEntry(TypedDict):
+    """A switch and what it was set to. `effect` is what it does to the result of a correct kernel."""
+
+    what: str
+    was: str
+    now: str
+    effect: Literal["preserves", "reorders-floats", "changes-result"]
+    cost: str
+    file: str | None
+    line: int | None
+
+
+class SwitchSetEntry(TypedDict):
+    """Settings with which the fault goes, none of which can be left out. `level` is how far the kernel then comes."""
+
+    settings: list[SwitchSettingEntry]
+    effect: Literal["preserves", "reorders-floats", "changes-result"]
+    passes: list[str]
+    blame: str
+    level: Literal["lowers", "builds"]
+
+
+class NeighbourEntry(TypedDict):
+    """The nearest value that works, everything else unchanged."""
+
+    kind: Literal["threads", "num_stages", "architecture", "dtype", "extent"]
+    what: str
+    was: str
+    now: str
+
+
 class NotCheckedEntry(TypedDict):
     what: str
     why: str
@@ -109,6 +140,8 @@ class Verdict(TypedDict):
     basis: NotRequired[str]
     captures: NotRequired[dict[str, Any]]
     excerpts: NotRequired[list[Excerpt]]
+    switches: NotRequired[list[SwitchSetEntry]]
+    neighbours: NotRequired[list[NeighbourEntry]]
     explained_by: NotRequired[str | None]
 
 

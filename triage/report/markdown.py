@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from triage.report import words
-from triage.report.contract import FixEntry, Report, Verdict
+from triage.report.contract import FixEntry, Report, SwitchSetEntry, Verdict
 from triage.report.source import draw
 from triage.report.text import defuse, one_line, paragraphs, visible
 
@@ -119,9 +119,28 @@ def _verdict(verdict: Verdict, level: int = 2) -> list[str]:
         blocks.append(f"{head} What to change")
         for number, fix in enumerate(verdict["fixes"], start=1):
             blocks += _fix(number, fix)
+    blocks += _experiments(verdict, head)
     if verdict["state"] != "healthy":
         blocks += [f"{head} How sure", *_how_sure(verdict)]
     return blocks
+
+
+def _experiments(verdict: Verdict, head: str) -> list[str]:
+    """The sets of switches with which the fault goes, and the nearest values that work."""
+    sets, near = verdict.get("switches", []), verdict.get("neighbours", [])
+    blocks = [f"{head} Experiments"] if sets or near else []
+    if sets:
+        items = [f"{prose(words.switch_set(one))} ({words.MEASURED_HERE}){_cost(one)}" for one in sets]
+        blocks += ["What makes the fault go:", *_bullets(items)]
+    if near:
+        blocks += ["The nearest values that work, everything else unchanged:"]
+        blocks += _table(["what", "now", "works"], [[_cell(n["what"]), _cell(n["was"]), _cell(n["now"])] for n in near])
+    return blocks
+
+
+def _cost(one: SwitchSetEntry) -> str:
+    costs = [setting["cost"] for setting in one["settings"] if setting["cost"]]
+    return f"; cost: {prose('; '.join(costs))}" if costs else ""
 
 
 def _issue(issue: dict[str, Any]) -> str:

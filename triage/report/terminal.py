@@ -62,6 +62,7 @@ def render(report: Report, *, width: int = 80, color: bool = False, base: str | 
     else:
         page.section("WHY", _why(page, verdict))
         page.section("CHANGE" if verdict["fixes"] else "TRY NEXT", _changes(report, verdict))
+        page.section("EXPERIMENTS", _experiments(verdict), limit=SHOWN, close=True)
         page.section("HOW SURE", _how_sure(verdict))
     page.section("NOT CHECKED", _not_checked(verdict), limit=SHOWN, close=True)
     page.section("ALSO FOUND", (_brief(page, other) for other in report["other_findings"]), limit=SHOWN, close=True)
@@ -171,6 +172,15 @@ def _changes(report: Report, verdict: Verdict) -> Iterator[Text]:
         yield Text(f"… and {len(fixes) - SHOWN} more in the full report", style="dim")
     if not tried and len(fixes) > 1:
         yield Text("none of these was tried", style="dim").append_text(_tag(words.NOT_RUN))
+
+
+def _experiments(verdict: Verdict) -> Iterator[Text]:
+    """What makes the fault go, and the nearest values that work."""
+    for one in verdict.get("switches", []):
+        yield Text(f"• {one_line(words.switch_set(one))}").append_text(_tag(words.MEASURED_HERE))
+    near = [one_line(words.neighbour(one)) for one in verdict.get("neighbours", [])]
+    if near:
+        yield Text(f"• nearest values that work: {'; '.join(near)}").append_text(_tag(words.MEASURED_HERE))
 
 
 def _fix(fix: FixEntry, prefix: str, *, tag: bool) -> Text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triage.model import Environment, Finding, FoundBy, State, Step, StepOutcome
+from triage.report.contract import NeighbourEntry, SwitchSetEntry, SwitchSettingEntry
 
 FOUND_BY = {
     "frame": "the error's own frames lead to this line of your file",
@@ -80,3 +81,30 @@ def how_sure(state: str, confidence: str, found_by: str | None) -> str:
     if state == "unknown":
         return "unknown: a fault was seen, and nothing known here tells its cause"
     return f"{confidence}: {FOUND_BY[found_by] if found_by else CONFIDENCE[confidence]}"
+
+
+#: what a switch does to the result of a correct kernel
+EFFECT = {
+    "preserves": "the result stays the same",
+    "reorders-floats": "sums may be rounded otherwise",
+    "changes-result": "the result may be another one",
+}
+LEVEL = {"lowers": "the kernel lowers", "builds": "the kernel builds"}
+
+
+def switch_set(one: SwitchSetEntry) -> str:
+    """What experiments say of a set of switches, for somebody who does not know the passes of the compiler."""
+    changed = " and ".join(map(_setting, one["settings"]))
+    passes = f"it governs {', '.join(one['passes'])}" if one["passes"] else "no pass is known that it governs alone"
+    return f"with {changed} {LEVEL[one['level']]}, and {EFFECT[one['effect']]}; {passes}; {one['blame']}"
+
+
+def neighbour(one: NeighbourEntry) -> str:
+    """A passing neighbour in words."""
+    return f"{one['what']}: {one['now']} works in the place of {one['was']}"
+
+
+def _setting(one: SwitchSettingEntry) -> str:
+    now = {"unset": "left unset", "left out": "left out"}.get(one["now"], f"= {one['now']}")
+    was = {"unset": "not set now", "set": ""}.get(one["was"], f"now {one['was']}")
+    return f"{one['what']} {now}" + (f" ({was})" if was else "")

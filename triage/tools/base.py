@@ -28,9 +28,11 @@ from triage.model import (
     KernelRecord,
     Label,
     Location,
+    Neighbour,
     NotChecked,
     StepOutcome,
     StepStatus,
+    SwitchSet,
     WarningRecord,
     from_json,
 )
@@ -74,6 +76,17 @@ class Culprit:
 
 
 @dataclass(frozen=True)
+class Bisected:
+    """What makes the fault of one kernel go, and the nearest values that work; see `experiment/bisect.py`."""
+
+    kernel: str
+    sets: tuple[SwitchSet, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    #: the experiments show that the compiler is at fault, and not the kernel
+    compiler: bool = False
+
+
+@dataclass(frozen=True)
 class ChangedFile:
     """A file of the user as a fix would leave it: the SHA-256 of what it holds now, and the blob of what it would hold."""
 
@@ -110,6 +123,7 @@ class Result:
     warnings: tuple[WarningRecord, ...] = ()
     hazards: tuple[Hazard, ...] = ()
     culprits: tuple[Culprit, ...] = ()
+    bisected: tuple[Bisected, ...] = ()
     repairs: tuple[Repair, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     environments: tuple[Environment, ...] = ()

@@ -9,11 +9,11 @@ from triage.experiment.client import TemplateError
 from triage.experiment.kernels import Kernel
 from triage.experiment.localize import Localization, localize
 from triage.graph.spec import ToolSpec
-from triage.model import Confidence, ErrorRecord, Fact, FoundBy, StepOutcome, StepStatus, to_json
+from triage.model import Confidence, Fact, FoundBy, StepOutcome, StepStatus, to_json
 from triage.ownership import owner_by_path
 from triage.readers import decisive, from_event
 from triage.tools.base import Culprit, Result, Work
-from triage.tools.lower_kernels import failing_operation, program
+from triage.tools.lower_kernels import failing_operation, program, reported_fault
 
 SPEC = ToolSpec(
     "drop-statements",
@@ -41,7 +41,7 @@ def run(work: Work) -> Result:
             program(work, kernel),
             work.template(),
             deadline=deadline,
-            fault=_fault(work, kernel),
+            fault=reported_fault(work.errors, kernel),
             read_source=work.read_source,
         )
     except TemplateError as error:
@@ -78,14 +78,6 @@ def _by_line_directives(work: Work, kernel: Kernel) -> Result | None:
     culprit = Culprit(kernel.id, replace(at, found_by=FoundBy.LINE_DIRECTIVE), confidence=Confidence.CONFIRMED, how=how)
     fact = Fact("culprit.line", f"{at.file}:{at.line}", work.about, source="drop-statements")
     return Result(outcome=StepOutcome.FINDING, detail=how, facts=(fact,), culprits=(culprit,))
-
-
-def _fault(work: Work, kernel: Kernel) -> ErrorRecord | None:
-    """The error that this kernel's compile was seen to raise, in the run if there, without its pass: the tables name passes otherwise than
-    the compiler does, and the raising frame says more."""
-    mine = [e for e in work.errors if e.kernel == kernel.id]
-    seen = next((e for e in reversed(mine) if not e.latent), mine[-1] if mine else None)
-    return replace(seen, pass_name=None) if seen else None
 
 
 def _culprit(kernel: Kernel, found: Localization) -> Culprit:

@@ -6,6 +6,7 @@ lowered here in a forked worker, so a file of kernel definitions is checked as w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from triage.experiment.client import TemplateError
@@ -78,6 +79,14 @@ def program(work: Work, kernel: Kernel) -> Program:
     """A captured kernel as the subject of experiments, for the target it was compiled for."""
     assert kernel.primfunc is not None
     return Program(work.case.blobs / kernel.primfunc, kernel.target or None, kernel.pass_configs)
+
+
+def reported_fault(errors: Sequence[ErrorRecord], kernel: Kernel) -> ErrorRecord | None:
+    """The error that a kernel's compile was seen to raise, in the run if there, without its pass: the tables name passes
+    otherwise than the compiler does, and the raising frame says more."""
+    mine = [e for e in errors if e.kernel == kernel.id]
+    seen = next((e for e in reversed(mine) if not e.latent), mine[-1] if mine else None)
+    return replace(seen, pass_name=None) if seen else None
 
 
 def failing_operation(kernel: Kernel) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from triage.graph.spec import ToolSpec
 from triage.tools import (
+    bisect_switches,
     doctor,
     drop_statements,
     lower_kernels,
@@ -28,6 +29,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (lower_kernels.SPEC, lower_kernels.run),
     (lower_trace.SPEC, lower_trace.run),
     (drop_statements.SPEC, drop_statements.run),
+    (bisect_switches.SPEC, bisect_switches.run),
     (verify_fix.SPEC, verify_fix.run),
 )
 
