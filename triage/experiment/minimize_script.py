@@ -12,14 +12,14 @@ command goes on where it was and ends with the same text.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.experiment.minimal import OutOfBudget
 from triage.experiment.minimize_input import SimplestInput, minimize_input
 from triage.experiment.oracle import Verdict
-from triage.experiment.reduce import Reducer
+from triage.experiment.reduce import Found, Reducer
 from triage.experiment.same_fault import Start, moving, outcome, start_of, steady, wrong_set
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.knowledge.rule import RuleSet
@@ -75,8 +75,8 @@ def minimize_script(
     began = time.monotonic()
     progress("running the script as it is")
     asked = Candidate(source, argv, call)
-    first = runner.run(replace(asked, trace=True), START_LIMIT)
-    start, error = _start(first, rules, stages)
+    traced = runner.run(replace(asked, trace=True), START_LIMIT)
+    start, error = _start(traced, rules, stages)
     repeats = [runner.again(asked, START_LIMIT) for _ in range(STARTS - 1)]
     again = [start_of(shown.errors, shown.status, rules, stages) for shown in repeats]
     start = moving(start, again)
@@ -88,18 +88,26 @@ def minimize_script(
     runner.compile = runner.compile and start.phase == "device"
     lines_before = len(source.splitlines())
 
-    def holds(text: str) -> bool:
+    def first(texts: Iterator[str]) -> Found | None:
         left = began + budget - time.monotonic()
-        if left <= 0:
-            raise OutOfBudget
-        shown = runner.run(replace(asked, source=text), min(limit, left + 1.0))
-        return outcome(start, shown.status, shown.errors, rules, stages).verdict == Verdict.SAME
+
+        def in_time() -> Iterator[Candidate]:
+            for text in texts:
+                if began + budget <= time.monotonic():
+                    raise OutOfBudget
+                yield replace(asked, source=text)
+
+        def same(shown: Shown) -> bool:
+            return outcome(start, shown.status, shown.errors, rules, stages).verdict == Verdict.SAME
+
+        found = runner.first(in_time(), same, min(limit, max(left, 0.0) + 1.0))
+        return Found(found[0].source, _path(found[1].errors[-1])) if found else None
 
     def better(text: str) -> None:
         keep(text)
         progress(f"{lines_before} lines -> {len(text.splitlines())} ({runner.count} runs)")
 
-    reducer = Reducer(source, holds, better, first.executed, _path(error))
+    reducer = Reducer(source, first, better, traced.executed, _path(error))
     text = reducer.run()
     last = runner.run(replace(asked, source=text), limit)
 

@@ -1,106 +1,161 @@
-"""Make a failing script small while it shows the same fault. Pure but for what the caller's trial does.
+"""Make a failing script small while it shows the same fault. Pure but for what the caller's trials do.
 
 In this order, each step only a question of fewer runs:
 
-1. what only readers see: comments, docstrings, blank lines
-2. what never ran, in one cut
-3. what the raising line does not depend on by name, in one cut
-4. delta debugging over statements, from the outside in
-5. a `with`, `if`, `for` or `try` around what is left: its body alone
-6. arguments, decorators and elements that are not needed; numbers made smaller
+1. in one cut what only readers see (comments, docstrings), what never ran, and what the raising line does not need by name
+2. statements, from the last to the first and from the outside in, more at a time as long as it goes well
+3. a `with`, `if`, `for` or `try` around what is left: its body alone; a function called once: its body; a call: one inside it
+4. parameters that nothing reads, numbers, arguments, decorators, elements
+5. from 2 on, until no statement goes any more
 
-The best so far is handed to `keep` whenever it gets better, so a kill loses nothing. Every trial is a text; the caller
-remembers what a text showed.
+A cut that leaves a name without a binding, or a call that does not fit, is not tried (`names.py`): it would show that.
+The best so far is handed to `keep` whenever it gets better, so a kill loses nothing.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
-import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from triage.experiment.minimal import OutOfBudget, minimize
+from triage.experiment import parts
+from triage.experiment.minimal import OutOfBudget
+from triage.experiment.names import Loose, loose
 from triage.experiment.source import Piece, bare, opened, pieces, without
+
+T = TypeVar("T", Piece, parts.Part)
+#: how many of a kind are tried at once to begin with
+FIRST = 4
+
+
+@dataclass(frozen=True)
+class Found:
+    """A text that shows the fault, and its lines that the fault went through, the raising one last."""
+
+    text: str
+    raising: tuple[int, ...] = ()
 
 
 @dataclass
 class Reducer:
-    """`holds(text)` says whether a text shows the fault and may raise `OutOfBudget`; `keep(text)` is told the best."""
+    """`first(texts)` finds the first of some texts, in their order, that shows the fault; it may raise `OutOfBudget`.
+    `keep(text)` is told the best."""
 
     source: str
-    holds: Callable[[str], bool]
+    first: Callable[[Iterator[str]], Found | None]
     keep: Callable[[str], None] = lambda text: None
     #: lines of `source` that ran, None where nobody watched
     executed: Collection[int] | None = None
     #: the lines of `source` that the fault went through, the raising one last
     raising: tuple[int, ...] = ()
     finished: bool = False
+    _at_start: Loose | None = None
+    _refused: set[str] = field(default_factory=set)
+    #: statements as tuples of their lines, and kinds of parts, that could not go
+    _needed: set[Hashable] = field(default_factory=set)
 
     def run(self) -> str:
-        """The smallest text found. `finished` says whether nothing more could be taken away."""
+        """The smallest text found. `finished` says whether no statement could be taken away any more."""
+        self._at_start = loose(self.source)
         try:
             self._cut_at_once()
-            before = None
-            while before != self.source:
+            self._statements()
+            while not self.finished:
                 before = self.source
+                self._change(_unwrapped)
+                self._change(parts.smaller_numbers)
+                self._take_away(self._optional, parts.without_parts)
                 self._statements()
-                self._wrappers()
-                self._parts()
-            self.finished = True
+                if self.source == before:  # what was needed at first may not be any more
+                    self._needed -= {one for one in self._needed if isinstance(one, tuple)}
+                    self._statements()
+                    self.finished = self.source == before
         except OutOfBudget:
-            self.finished = False
+            pass
         return self.source
 
-    def _try(self, text: str) -> bool:
-        if text == self.source or not _parses(text):
-            return False
-        if not self.holds(text):
-            return False
-        self.source = text
-        self.keep(text)
-        return True
+    def _try(self, texts: Iterable[str]) -> tuple[int | None, list[int]]:
+        """Go on with the first of some smaller texts that shows the fault: its place among them, and the places of those
+        that were run before it and do not show it."""
+        places: dict[str, int] = {}
+
+        def hopeful() -> Iterator[str]:
+            for place, text in enumerate(texts):
+                if text != self.source and text not in self._refused and text not in places and self._sound(text):
+                    places[text] = place
+                    yield text
+
+        found = self.first(hopeful())
+        refused = [text for text in places if found is None or places[text] < places[found.text]]
+        self._refused.update(refused)
+        if found is not None:
+            self.source, self.raising = found.text, found.raising
+            self.keep(found.text)
+        return (None if found is None else places[found.text]), [places[text] for text in refused]
+
+    def _sound(self, text: str) -> bool:
+        """Whether a text compiles, and has no loose ends that the start had not."""
+        left = loose(text)
+        return left is not None and (self._at_start is None or left.within(self._at_start))
 
     def _cut_at_once(self) -> None:
         """Guesses that take away much in one trial: what never ran, and what the fault does not need by name."""
         idle = _idle(self.source, self.executed) if self.executed is not None else []
         needless = _needless(self.source, self.raising) if self.raising else []
-        for guess in ([*idle, *needless], idle, needless):
-            if guess and self._try(without(self.source, _outermost(guess))):
-                break
-        self._try(bare(self.source))
+        cuts = [without(self.source, _outermost(guess)) for guess in ([*idle, *needless], idle, needless) if guess]
+        clean = [bare(text) for text in (*cuts, self.source)]
+        self._try([*map(_without_unread, clean), *clean, *cuts])
 
     def _statements(self) -> None:
-        """Delta debugging, level by level; what stays is looked into."""
+        """Take statements away, level by level; what stays is looked into."""
+        self._try([_without_unread(self.source)])
         depth = 0
-        while True:
-            level = [piece for piece in pieces(self.source) if _depth(piece) == depth]
-            if not level:
-                return
-
-            def still(some: list[Piece], base: str = self.source, level: list[Piece] = level) -> bool:
-                text = without(base, [piece for piece in level if piece not in some])
-                return text == self.source or self._try(text)
-
-            minimize(level, still)
+        while any(_depth(piece) == depth for piece in pieces(self.source)):
+            self._take_away(functools.partial(self._idle, depth), without)
             depth += 1
 
-    def _wrappers(self) -> None:
-        again = True
-        while again:
-            again = any((text := opened(self.source, p)) is not None and self._try(text) for p in pieces(self.source))
+    def _idle(self, depth: int) -> list[tuple[Piece, Hashable]]:
+        """The statements of a level that may go: those through which the fault goes may not."""
+        lines = self.source.splitlines()
+        return [
+            (piece, tuple(lines[piece.start - 1 : piece.end]))
+            for piece in pieces(self.source)
+            if _depth(piece) == depth and not any(line in piece.lines for line in self.raising)
+        ]
 
-    def _parts(self) -> None:
-        """Parts of statements, from the first to the last; after a success the text is read anew and gone on from there."""
-        at, again = 0, True
-        while again:
-            again = False
-            for text in itertools.islice(_smaller(self.source), at, None):
-                if self._try(text):
-                    again = True
-                    break
-                at += 1
+    def _optional(self) -> list[tuple[parts.Part, Hashable]]:
+        return [(part, part.kind) for part in parts.optional(self.source)]
+
+    def _take_away(
+        self, things: Callable[[], list[tuple[T, Hashable]]], cut: Callable[[str, Sequence[T]], str]
+    ) -> None:
+        """Take away things that a text holds, from the last to the first, since a name is read after it is bound; after a
+        success twice as many at a time. Each comes with its kind: of a kind that was needed no other is tried."""
+        before, size = math.inf, FIRST
+        while True:
+            here = [(thing, kind) for thing, kind in things() if kind not in self._needed and thing.start < before]
+            end = len(here)
+            sizes = [size >> n for n in range(size.bit_length()) if size >> n <= end]
+            spans = [(end - s, end) for s in sizes] + [(low, low + 1) for low in reversed(range(end - 1))]
+            texts = (cut(self.source, [thing for thing, _ in here[low:high]]) for low, high in spans)
+            place, refused = self._try(texts)
+            alone = (spans[one][0] for one in refused if spans[one][1] == spans[one][0] + 1)
+            self._needed |= {here[low][1] for low in alone if here[low][1] is not None}
+            if place is None:
+                return
+            low, high = spans[place]
+            before, size = here[low][0].start, 2 * (high - low)
+
+    def _change(self, smaller: Callable[[str], Iterator[str]]) -> None:
+        """Make one change after another; after each the text is read anew and gone on from there."""
+        at, done = self._try(smaller(self.source))[0], 0
+        while at is not None:
+            done += at
+            at = self._try(itertools.islice(smaller(self.source), done, None))[0]
 
 
 # ------------------------------------------------------------------------------------------------------------ guesses
@@ -164,103 +219,44 @@ def _depth(piece: Piece) -> int:
     return 0 if piece.parent is None else _depth(piece.parent) + 1
 
 
-def _parses(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    return True
+def _without_unread(source: str) -> str:
+    """The text without parameters that nothing reads, statements that only bind such names, bodies of nothing but `pass`."""
+    while True:
+        source = parts.without_parts(source, parts.idle_parameters(source))
+        tree = ast.parse(source)
+        imports = (n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom)))
+        modules = {(name.asname or name.name).split(".")[0] for node in imports for name in node.names}
+        read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
+        read |= {n.target.id for n in ast.walk(tree) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+        vain = {n.lineno for n in ast.walk(tree) if isinstance(n, ast.stmt) and _in_vain(n, read, modules)}
+        gone = [piece for piece in pieces(source) if piece.start in vain]
+        smaller = without(source, _outermost(gone))
+        if smaller == source:
+            return source
+        source = smaller
 
 
-# ------------------------------------------------------------------------------------------------- parts of statements
+def _in_vain(node: ast.stmt, read: Collection[str], modules: Collection[str]) -> bool:
+    """Whether a statement binds only names that are not in `read`, and calls nothing but what `modules` hold."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return all((name.asname or name.name).split(".")[0] not in read and name.name != "*" for name in node.names)
+    if isinstance(node, ast.Assign):
+        stored = [n for target in node.targets for n in ast.walk(target) if not isinstance(n, (ast.Tuple, ast.Store))]
+        called = [ast.unparse(n.func) for n in ast.walk(node.value) if isinstance(n, ast.Call)]
+        foreign = all("." in name and name.split(".")[0] in modules for name in called)
+        return foreign and all(isinstance(n, ast.Name) and n.id not in read for n in stored)
+    body = getattr(node, "body", None)
+    return isinstance(node, (ast.With, ast.If, ast.For)) and all(isinstance(n, ast.Pass) for n in body or [node])
 
 
-def _smaller(source: str) -> Iterator[str]:
-    """Texts with one thing made smaller: a parameter, an argument, a decorator or an element gone, a number less."""
-    tree = ast.parse(source)
-    lines = source.splitlines()
-    yield from _fewer_parameters(tree, lines)
-    yield from _smaller_numbers(tree, source)
-    for node in ast.walk(tree):
-        for low, high in _parts(node):
-            yield _cut(lines, low, high)
+# ----------------------------------------------------------------------------------------------------------- changes
 
 
-def _fewer_parameters(tree: ast.Module, lines: list[str]) -> Iterator[str]:
-    """One parameter of a function gone, and what every call by the function's name passes for it."""
-    for function in (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)):
-        given = function.args
-        if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
-            continue
-        calls = [
-            n for n in ast.walk(tree)
-            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == function.name
-        ]  # fmt: skip
-        plain = len(given.args) - len(given.defaults)
-        ends: list[ast.AST] = [*given.args[:plain], *given.defaults]
-        for index, parameter in enumerate(given.args):
-            spots = [_spot_of(list(given.args), index, ends)]
-            for call in calls:
-                parts: list[ast.AST] = [*call.args, *call.keywords]
-                named = [n for n, k in enumerate(parts) if isinstance(k, ast.keyword) and k.arg == parameter.arg]
-                for at in [index] if index < len(call.args) else named:
-                    spots.append(_spot_of(parts, at, parts))
-            text = "\n".join(lines) + "\n"
-            for low, high in sorted(spots, reverse=True):
-                text = _cut(text.splitlines(), low, high)
+def _unwrapped(source: str) -> Iterator[str]:
+    """Texts with one thing replaced by what is inside it."""
+    for piece in pieces(source):
+        text = opened(source, piece)
+        if text is not None:
             yield text
-
-
-def _smaller_numbers(tree: ast.Module, source: str) -> Iterator[str]:
-    """One number halved wherever it stands: a size is written at the tensor, at the tile and at the call."""
-    numbers = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and type(n.value) is int}
-    for number in sorted((n for n in numbers if n > SMALL), reverse=True):
-        for smaller in dict.fromkeys((SMALL, 4 * SMALL, number // 2)):
-            if smaller < number:
-                yield re.sub(rf"(?<![\w.]){number}(?![\w.])", str(smaller), source)
-
-
-#: numbers up to this are left as they are
-SMALL = 4
-
-Spot = tuple[int, int]
-
-
-def _parts(node: ast.AST) -> Iterator[tuple[Spot, Spot]]:
-    """Where the decorators, arguments and elements of a node are, the last first."""
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        for decorator in node.decorator_list:
-            yield (decorator.lineno, 0), (decorator.end_lineno or 0, -1)
-    parts: list[ast.AST] = []
-    if isinstance(node, ast.Call):
-        parts = [*node.args, *node.keywords]
-    elif isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
-        parts = list(node.elts)
-    for index in reversed(range(len(parts))):
-        yield _spot_of(parts, index, parts)
-
-
-def _spot_of(parts: list[ast.AST], index: int, ends: list[ast.AST]) -> tuple[Spot, Spot]:
-    """Where a part is, with one comma beside it; it reaches to the end of its `ends`."""
-    if index + 1 < len(parts):
-        return _low(parts[index]), _low(parts[index + 1])
-    if index:
-        return _high(ends[index - 1]), _high(ends[index])
-    return _low(parts[index]), _high(ends[index])
-
-
-def _low(node: ast.AST) -> Spot:
-    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-
-
-def _high(node: ast.AST) -> Spot:
-    return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
-
-
-def _cut(lines: list[str], low: Spot, high: Spot) -> str:
-    """The text without what is between two spots; columns count bytes, and -1 is the end of the line."""
-    first, last = lines[low[0] - 1].encode(), lines[high[0] - 1].encode()
-    end = len(last) if high[1] < 0 else high[1]
-    middle = (first[: low[1]] + last[end:]).decode(errors="replace")
-    kept = [middle] if middle.strip() else []
-    return "\n".join([*lines[: low[0] - 1], *kept, *lines[high[0] :]]) + "\n"
+    yield from parts.inlined(source)
+    yield from parts.inner_calls(source)

@@ -16,7 +16,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -88,6 +88,10 @@ class Running:
     directory: Path
     seconds: float
     deadline: float
+
+
+#: candidates in their order, those in front still running or not yet looked at
+Line = collections.deque[tuple[Candidate, Running | Shown]]
 
 
 class ScriptRunner(Client):
@@ -198,32 +202,37 @@ class ScriptRunner(Client):
         Up to `jobs` run at once, the later ones on the chance that those before them are not wanted. Which is the answer
         does not depend on which ends first.
         """
-        line: collections.deque[tuple[Candidate, Running | Shown]] = collections.deque()
+        line: Line = collections.deque()
         coming = iter(candidates)
         try:
             while True:
-                while sum(isinstance(state, Running) for _, state in line) < self.jobs:
-                    candidate = next(coming, None)
-                    if candidate is None:
-                        break
-                    id = self.identity(candidate)
-                    line.append((candidate, self._known(id, seconds) or self._begin(id, candidate, seconds)))
+                while line and isinstance(line[0][1], Shown):
+                    candidate, shown = line.popleft()
+                    if wanted(shown):
+                        return candidate, shown
+                self._fill(line, coming, seconds)
                 if not line:
                     return None
-                candidate, state = line[0]
-                if isinstance(state, Running):
-                    ended = self._ended(state.deadline)
+                if isinstance(line[0][1], Running):
+                    ended = self._ended(line[0][1].deadline)
                     line = collections.deque(
                         (c, self._keep(ended.id, ended.directory) if state is ended else state) for c, state in line
                     )
-                    continue
-                line.popleft()
-                if wanted(state):
-                    return candidate, state
         finally:
             for _, state in line:
                 if isinstance(state, Running):
                     self._give_up(state)
+
+    def _fill(self, line: Line, coming: Iterator[Candidate], seconds: float) -> None:
+        """Have candidates run until no more may, or the first in line is known."""
+        while sum(isinstance(state, Running) for _, state in line) < self.jobs:
+            candidate = next(coming, None)
+            if candidate is None:
+                return
+            id = self.identity(candidate)
+            line.append((candidate, self._known(id, seconds) or self._begin(id, candidate, seconds)))
+            if isinstance(line[0][1], Shown):
+                return
 
     def identity(self, candidate: Candidate) -> str:
         """A hash of all that decides what a candidate shows, apart from the limit of time."""

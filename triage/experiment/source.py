@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import io
 import itertools
+import re
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -140,11 +141,16 @@ def bare(source: str) -> str:
 
 
 def spaced(source: str) -> str:
-    """The source with two blank lines around the functions and classes of the top level, as formatters write it."""
+    """The source with two blank lines around the functions and classes of the top level, and empty parentheses on one
+    line, as formatters write it."""
     try:
-        body = ast.parse(source).body
+        tree = ast.parse(source)
+        joined = re.sub(r"\(\s+\)", "()", source)
+        if ast.dump(ast.parse(joined)) == ast.dump(tree):  # not within a string
+            source, tree = joined, ast.parse(joined)
     except SyntaxError:
         return source
+    body = tree.body
     defined = (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
     apart = {
         _start(node)
