@@ -76,9 +76,10 @@ def _dispatch(words: list[str]) -> int:
         words, subject = _split_run(words)
         args, rest = parser.parse_known_args(words)
         return _run(args, rest, subject)
-    if words[:1] == ["minimize"] and "--" in words:
-        at = words.index("--")
-        return _minimize(parser.parse_args(words[:at]), words[at + 1 :])
+    for name, command_with_arguments in (("minimize", _minimize), ("bisect", _bisect)):
+        if words[:1] == [name] and "--" in words:
+            at = words.index("--")
+            return command_with_arguments(parser.parse_args(words[:at]), words[at + 1 :])
     args = parser.parse_args(words)
     if args.command is None:
         parser.print_help()
@@ -125,7 +126,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--graph", type=Path, metavar="PATH", help="walk another decision graph")
     run.add_argument("--timeout", type=_seconds, default=300.0, metavar="S", help="stop the script after S s (300)")
     run.add_argument("--memory", type=_bytes, metavar="SIZE", help="limit the script's memory, as 8G")
-    run.add_argument("--fix", action="store_true", help="write the fix that was verified as a patch; no file is changed")
+    run.add_argument(
+        "--fix", action="store_true", help="write the fix that was verified as a patch; no file is changed"
+    )
     run.add_argument("--apply", action="store_true", help="change the file, if exactly one fix is verified")
     _walk_options(run)
     _output_options(run)
@@ -151,6 +154,18 @@ def _parser() -> argparse.ArgumentParser:
     minimize.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
     minimize.add_argument("--budget", type=_seconds, default=600.0, metavar="S", help="stop searching after S s (600)")
     minimize.set_defaults(function=_minimize)
+
+    bisect = commands.add_parser(
+        "bisect", help="find the compiler switches that make a kernel's failure go",
+        usage="triage bisect [OPTIONS] kernel.py [-- ARGS…]", allow_abbrev=False,
+    )  # fmt: skip
+    bisect.add_argument("script", help="the failing script; it is run once, then its kernels are compiled differently")
+    bisect.add_argument("--kernel", metavar="NAME", help="look only at the kernels of this name")
+    bisect.add_argument("--arch", help="architecture of the virtual device, as sm_90a")
+    bisect.add_argument("--call", metavar="EXPR", help="evaluate this in the script afterwards")
+    bisect.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
+    bisect.add_argument("--budget", type=_seconds, default=300.0, metavar="S", help="stop searching after S s (300)")
+    bisect.set_defaults(function=_bisect)
 
     report = commands.add_parser("report", help="draw the report of a case again")
     report.add_argument("case", nargs="?", help="the case directory (default: the latest)")
@@ -258,7 +273,9 @@ def _options(args: argparse.Namespace, rest: list[str], subject: list[str]) -> O
     if args.module is not None and rest:
         raise UsageError(f"unknown option {rest[0]}")
     if (args.fix or args.apply) and args.no_experiments:
-        raise UsageError("a fix is tried on changed copies of the script, which --no-experiments forbids; leave one out")
+        raise UsageError(
+            "a fix is tried on changed copies of the script, which --no-experiments forbids; leave one out"
+        )
     if (args.fix or args.apply) and args.module is not None:
         raise UsageError("a fix is tried on a script; name the file instead of -m MODULE")
     script = "" if args.module is not None else str(_readable_script(args.script))
@@ -442,6 +459,32 @@ def _minimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
         f"{f' ({result.rule})' if result.rule else ''}; {result.runs} runs in {result.seconds:.1f} s{ended}"
     )
     return HEALTHY
+
+
+def _bisect(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
+    from triage.bisecting import NothingToBisectError, Request, bisect_script
+    from triage.experiment.client import TemplateError
+    from triage.knowledge.switches import SwitchTableError
+    from triage.progress import Progress
+    from triage.report import switch_page
+    from triage.report.text import encodable
+
+    if args.arch is not None:
+        _known_architecture(args.arch)
+    script = _readable_script(args.script)
+    request = Request(script, tuple(argv), args.call, args.python, args.arch, args.kernel, args.budget)
+    _stop_as_interrupt()
+    try:
+        with Progress(sys.stderr) as progress:
+            answers = bisect_script(request, progress.tell)
+    except (NothingToBisectError, TemplateError, SwitchTableError) as error:
+        print(f"triage: nothing was bisected: {error}", file=sys.stderr)
+        return UNKNOWN
+    pages = [
+        switch_page.render(answer.title, answer.how, answer.found.sets, answer.found.neighbours) for answer in answers
+    ]
+    sys.stdout.write(encodable("\n".join(pages), sys.stdout.encoding or "utf-8"))
+    return HEALTHY if any(answer.found.sets for answer in answers) else UNKNOWN
 
 
 def _report(args: argparse.Namespace) -> int:

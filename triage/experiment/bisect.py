@@ -22,7 +22,7 @@ from triage.experiment import neighbours
 from triage.experiment.minimal import OutOfBudget, minimize
 from triage.experiment.oracle import Verdict, told
 from triage.experiment.search import Search
-from triage.experiment.switches import Setting, applied, effect_of, governed, settings, together
+from triage.experiment.switches import Setting, applied, effect_of, governed, settings, together, worded
 from triage.experiment.template import Program, Result, Template
 from triage.knowledge.switches import Effect, Switch
 from triage.model import ErrorRecord, Neighbour, SwitchSet, SwitchSetting
@@ -210,7 +210,7 @@ class _Bisecting:
             return (
                 "no switch makes the fault go" if complete else "no switch that was tried makes the fault go"
             ) + refused
-        first = " and ".join(f"{s.what} {s.was} → {s.now}" for s in sets[0].settings)
+        first = " and ".join(worded(s.what, s.was, s.now) for s in sets[0].settings)
         rest = f", and {len(sets) - 1} other set{'s' * (len(sets) > 2)} of switches" if len(sets) > 1 else ""
         return f"the fault goes with {first}{rest}"
 

@@ -20,6 +20,8 @@ from triage.knowledge.switches import Effect, Switch
 #: an attribute around statements that says nothing about threads
 HARMLESS_ATTRIBUTES = ("threadblock_swizzle_pattern",)
 EFFECTS = tuple(Effect)
+#: the value of what is there or not
+SET, LEFT_OUT = "set", "left out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +43,13 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The setting as one would write it: `num_stages=0 (loop over k)`."""
-        return f"{self.what} {self.was} → {self.now}"
+        """The setting in words."""
+        return worded(self.what, self.was, self.now)
+
+
+def worded(what: str, was: str, now: str) -> str:
+    """`num_stages of the loop over k 3 → 0`, or of what is only taken away `layout_map of c left out`."""
+    return f"{what} {now}" if was == SET else f"{what} {was} → {now}"
 
 
 def settings(switches: Sequence[Switch], units: Sequence[Unit], program: Program) -> list[Setting]:
@@ -109,7 +116,7 @@ def _of(switch: Switch, units: Sequence[Unit], program: Program) -> Iterator[Set
             yield from _loop_kind(switch, units)
         case "attribute":
             yield from (
-                _unit(switch, u, str(u.key), "set", "left out") for u in units if _is(u, "attribute-around", switch)
+                _unit(switch, u, str(u.key), SET, LEFT_OUT) for u in units if _is(u, "attribute-around", switch)
             )
         case _:
             yield from _notes(switch, units)
@@ -183,8 +190,8 @@ def _notes(switch: Switch, units: Sequence[Unit]) -> Iterator[Setting]:
             continue
         name = str(unit.key).removeprefix("tl_")
         what = f"{name} of the {over(unit)}" if unit.loop else f"{name} of {unit.buffers[0]}" if unit.buffers else name
-        was = str(unit.value) if isinstance(unit.value, (int, bool)) else "set"
-        now = "left out" if switch.value is None else str(switch.value)
+        was = str(unit.value) if isinstance(unit.value, (int, bool)) else SET
+        now = LEFT_OUT if switch.value is None else str(switch.value)
         yield _unit(switch, unit, what, was, now, switch.value)
 
 

@@ -6,6 +6,7 @@ import time
 
 from triage.experiment.bisect import Bisection, bisect
 from triage.experiment.client import TemplateError
+from triage.experiment.switches import worded
 from triage.graph.spec import ToolSpec
 from triage.knowledge.switches import SwitchTableError, load_switches
 from triage.model import Fact, StepOutcome, StepStatus
@@ -60,7 +61,7 @@ def _facts(found: Bisection, about: str) -> list[Fact]:
     values: dict[str, object] = {"switch.sets": len(found.sets), "switch.tries": found.tries}
     if found.sets:
         best = found.sets[0]
-        values["switch.best"] = ", ".join(f"{s.what} {s.was} → {s.now}" for s in best.settings)
+        values["switch.best"] = ", ".join(worded(s.what, s.was, s.now) for s in best.settings)
         values["switch.effect"] = best.effect
         values |= {"switch.passes": " ".join(best.passes)} if best.passes else {}
     for one in found.neighbours:
