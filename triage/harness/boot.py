@@ -123,7 +123,8 @@ class Observer:
             file=getattr(module, "__file__", None),
             seconds=round(seconds, 4),
         )
-        with self.context.guarded(f"watch the comparisons of {name}"):  # before the virtual device, which answers its own
+        # before the virtual device, which answers comparisons of made-up values
+        with self.context.guarded(f"watch the comparisons of {name}"):
             self._watch_comparisons(name)
         if self.context.mode == "virtual":
             self._virtual(name, module)
@@ -248,7 +249,6 @@ class Script:
             raise error
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(1)
-
 
     def _report(self, error: BaseException) -> None:
         """Write the event of the error that ends the script, with the failed comparison that it rests on."""

@@ -158,19 +158,22 @@ class Comparisons:
         self._counts[key] += 1
         if self._counts[key] > (1 if matched else LIMIT):
             return None
-        about: dict[str, Any] = {}
+        told: dict[str, Any] = {}
         with sys.modules["torch"].no_grad():
             for actual, expected, rtol, atol in pairs:
                 vacuous = _vacuous(actual, expected, matched and bool(bounds.get("equal_nan")))
-                about = {"shape": list(actual.shape), "dtype": _dtype(actual)}
-                about |= {"tolerance": bounds | {"rtol": rtol, "atol": atol}, "vacuous": vacuous}
+                about: dict[str, Any] = {"shape": list(actual.shape), "dtype": _dtype(actual), "vacuous": vacuous}
+                about["tolerance"] = bounds | {"rtol": rtol, "atol": atol}
+                told = told or about
                 if matched or actual.shape != expected.shape:
                     continue
                 wrong = mismatch.wrong_elements(actual, expected, rtol, atol, bool(bounds.get("equal_nan")))
-                if bool(wrong.any()) or vacuous:
-                    about |= self._mismatch(actual, expected, wrong)
+                some = bool(wrong.any())
+                if some or (vacuous and "pattern" not in told):
+                    told = about | self._mismatch(actual, expected, wrong)
+                if some:
                     break
-        return self._emit(name, matched, frames, about)
+        return self._emit(name, matched, frames, told)
 
     def _mismatch(self, actual: Any, expected: Any, wrong: Any) -> dict[str, Any]:
         """The pattern of the wrong elements, and which operand a launch wrote: that one counts as the actual one."""
@@ -244,7 +247,8 @@ class Comparisons:
     def _own(self, decision: Any, actual: Any, expected: Any) -> str:
         from . import mismatch
 
-        about = {"shape": list(actual.shape), "dtype": _dtype(actual), "tolerance": {}}
+        about = {"shape": list(actual.shape), "dtype": _dtype(actual)}
+        about["tolerance"] = {"bounds": decision.bounds()}
         about["vacuous"] = _vacuous(actual, expected, False)
         about |= self._mismatch(actual, expected, mismatch.largely_wrong(actual, expected))
         return self._emit(decision.kind, False, decision.through, about).id

@@ -65,6 +65,17 @@ class Decision:
             (step.frame.f_code.co_filename, line) in through for step in self.steps for line in step.lines
         )  # fmt: skip
 
+    def bounds(self) -> list[float]:
+        """The numbers that the nearest condition compares with, also those that a name stands for."""
+        found: list[float] = []
+        for node in ast.walk(self.steps[0].node) if self.steps else ():
+            for side in [node.left, *node.comparators] if isinstance(node, ast.Compare) else ():
+                frame = self.steps[0].frame
+                values = list(_bound(_scope(frame), side.id)) if isinstance(side, ast.Name) else [side]
+                numbers = [_value(value, frame) for value in values if not isinstance(value, ast.Name)]
+                found += [float(n) for n in numbers if isinstance(n, (int, float)) and len(numbers) == len(values)]
+        return found
+
     def operands(self) -> Iterator[tuple[Any, Any]]:
         """Pairs of tensors or arrays that were subtracted, compared, or handed to one function together."""
         for step in self.steps:
@@ -79,7 +90,7 @@ def of_error(error: BaseException, context: Any) -> Decision | None:
     """What decided over an error that the script itself raised; None for any other."""
     entries = _entries(error.__traceback__)
     users = [(frame, line) for frame, line in entries if context.is_user(frame.f_code.co_filename)]
-    if not users or not (isinstance(error, (AssertionError, SystemExit)) or entries[-1] == users[-1]):
+    if not users or not (isinstance(error, (AssertionError, SystemExit)) or errors.raises_itself(error, users[-1][0])):
         return None
     frame, line = users[-1]
     statement = _statement(frame, line)

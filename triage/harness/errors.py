@@ -209,6 +209,14 @@ def _raises(code: types.CodeType, instruction: int) -> bool:
     return 0 <= instruction < len(code.co_code) and code.co_code[instruction] == RAISE
 
 
+def raises_itself(error: BaseException, frame: types.FrameType) -> bool:
+    """Whether an exception comes of a `raise` or `assert` in a frame, and not of something that was called there."""
+    trace, last = error.__traceback__, None
+    while trace is not None:
+        last, trace = trace, trace.tb_next
+    return last is not None and last.tb_frame is frame and _raises(frame.f_code, last.tb_lasti)
+
+
 def dsl_lines(frames: list[types.FrameType]) -> dict[int, int]:
     """For frames that run code rewritten by tilelang's DSL: index -> line of the user's statement being built.
 

@@ -36,7 +36,8 @@ def wrong_elements(
         return torch.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan).logical_not_()
     if rtol == atol == 0:
         return actual.ne(expected)
-    return actual.double().sub_(expected).abs_().gt_(expected.double().abs_().mul_(rtol).add_(atol)).bool()
+    expected = expected.double()
+    return actual.double().sub_(expected).abs_().gt(expected.abs_().mul_(rtol).add_(atol))
 
 
 def largely_wrong(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:

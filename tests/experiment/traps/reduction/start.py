@@ -20,5 +20,6 @@ kernel = tilelang.compile(doubled(64, 48), out_idx=[-1], target="c")
 got = kernel(a)
 good = ((got - (a + a)).abs() < 1e-3).float().mean().item()
 print("good", good)
-if not good > 0.99:
+enough = 0.99
+if not good > enough:
     raise ValueError(f"wrong: {good}")

@@ -1,0 +1,156 @@
+"""How scripts find out that a result is wrong: each way is told as a failed comparison of what the kernel wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from triage.experiment.errors import read_events
+from triage.experiment.scripts import Candidate, ScriptRunner, Shown
+from triage.numerics.pattern import pattern_of
+
+pytestmark = pytest.mark.tilelang
+
+HEAD = """import sys
+import unittest
+import numpy as np
+import tilelang
+import tilelang.language as T
+import torch
+
+
+def doubled(rows, columns, block=16):
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), "float32"), B: T.Tensor((rows, columns), "float32")):
+        with T.Kernel(T.ceildiv(rows, block)) as bx:
+            for i in T.serial(block):
+                for j in T.serial(columns):
+                    B[bx * block + i, j] = A[bx * block + i, j] * T.if_then_else(j < columns - 16, 2.0, 6.0)
+
+    return main
+
+
+a = torch.rand(64, 48) + 1
+ref = a + a
+"""
+RETURNED = HEAD + 'kernel = tilelang.compile(doubled(64, 48), out_idx=[-1], target="c")\nb = kernel(a)\n'
+FILLED = HEAD + 'kernel = tilelang.compile(doubled(64, 48), target="c")\nb = torch.empty_like(a)\nkernel(a, b)\n'
+FAILS = {
+    "assert_close": ("torch.testing.assert_close(b, ref)", "torch.testing.assert_close"),
+    "the other way round": ("torch.testing.assert_close(ref, b)", "torch.testing.assert_close"),
+    "several at once": ("torch.testing.assert_close([a, b], [a, ref])", "torch.testing.assert_close"),
+    "a copy": ("torch.testing.assert_close(b.double().clone(), ref.double())", "torch.testing.assert_close"),
+    "tilelang": ("import tilelang.testing\ntilelang.testing.torch_assert_close(b, ref, rtol=1e-2)", "tilelang.utils.tensor.torch_assert_close"),
+    "numpy": ("np.testing.assert_allclose(b.numpy(), ref.numpy(), rtol=1e-3)", "numpy.testing.assert_allclose"),
+    "np.allclose": ("assert np.allclose(b.numpy(), ref.numpy())", "numpy.allclose"),
+    "allclose": ("assert torch.allclose(b, ref, rtol=1e-3)", "torch.allclose"),
+    "a method": ("assert b.allclose(ref)", "torch.allclose"),
+    "equal": ("assert torch.equal(b, ref), 'not equal'", "torch.equal"),
+    "a name": ("ok = torch.allclose(b, ref)\nprint(ok)\nif not ok:\n    raise RuntimeError('wrong')", "torch.allclose"),
+    "an exit": ("if not torch.allclose(b, ref):\n    print('FAILED')\n    sys.exit(1)", "torch.allclose"),
+    "an early return": (
+        "def check():\n    if torch.allclose(b, ref):\n        return\n    raise ValueError('wrong')\n\ncheck()",
+        "torch.allclose",
+    ),
+    "a function": ("def same(x, y):\n    return torch.allclose(x, y)\n\nassert same(b, ref)", "torch.allclose"),
+    "a list": ("ok = []\nfor i in range(4):\n    ok.append(torch.equal(b, ref))\nassert all(ok)", "torch.equal"),
+    "caught": (
+        "try:\n    torch.testing.assert_close(b, ref)\nexcept AssertionError as error:\n    raise RuntimeError('wrong') from error",
+        "torch.testing.assert_close",
+    ),
+    "caught and left": (
+        "try:\n    torch.testing.assert_close(b, ref)\nexcept AssertionError as error:\n    sys.exit(str(error))",
+        "torch.testing.assert_close",
+    ),
+    "unittest": ("unittest.TestCase().assertTrue(torch.allclose(b, ref))", "torch.allclose"),
+    "a maximum": ("assert (b - ref).abs().max() < 1e-3", "assert"),
+    "a number": ("e = (b.double() - ref).abs().max().item()\nprint(e)\nif e > 1e-3:\n    raise ValueError(e)", "raise"),
+    "a relative norm": ("assert (ref - b).norm() / ref.norm() < 1e-3, 'too far'", "assert"),
+    "torch.sub": ("assert torch.sub(b, ref).abs().sum() == 0", "assert"),
+    "isclose": ("assert torch.isclose(b, ref).all()", "assert"),
+    "elements": ("for j in range(48):\n    for i in range(64):\n        assert b[i, j] == ref[i, j]", "assert"),
+    "numpy of its own": ("d = np.abs(b.numpy() - ref.numpy())\nif d.max() > 1:\n    sys.exit('wrong')", "exit"),
+    "a helper": (
+        "def error(x, y):\n    return (x - y).abs().max().item()\n\ndef check(e, bound=1e-3):\n    if e > bound:\n        raise ValueError(e)\n\ncheck(error(b, ref))",
+        "raise",
+    ),
+}  # fmt: skip
+#: ends that have nothing to do with wrong values
+UNRELATED = {
+    "a raise on something else": "print(torch.allclose(b, ref))\nif len(sys.argv) < 5:\n    raise ValueError('too few')",
+    "a raise on nothing": "torch.allclose(b, ref)\nraise ValueError('not yet')",
+    "no kernel": "assert torch.rand(64, 48).sub(ref).abs().max() < 1e-3",
+    "an error of a package": "if not torch.allclose(b, ref):\n    torch.zeros(2) @ torch.zeros(3)",
+    "a comparison that holds": "ok = torch.allclose(b, b + 0)\nassert ok and len(sys.argv) > 5",
+    "a missing name": "tilelang.testing.torch_assert_close(b, ref)",
+    "a shape": "torch.testing.assert_close(b[0], ref)",
+}
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    pytest.importorskip("tilelang")
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "kernel.py").write_text(RETURNED)
+    with ScriptRunner(tmp_path_factory.mktemp("runner"), folder / "kernel.py", cwd=folder) as running:
+        yield running
+
+
+def run(runner: ScriptRunner, text: str) -> Shown:
+    shown = runner.run(Candidate(text), 120.0)
+    assert shown.status == "failed", shown
+    troubles = [e["text"] for e in read_events(shown.directory) if e["type"] == "warning" and e["origin"] == "triage"]
+    assert troubles == []
+    return shown
+
+
+@pytest.mark.parametrize("way", FAILS)
+def test_a_failed_comparison_is_told_with_the_kernels_output(way: str, runner) -> None:
+    text, function = FAILS[way]
+    compared = run(runner, f"{RETURNED}{text}\n").errors[-1].comparison
+    assert compared is not None and compared.pattern is not None
+    assert (compared.function, compared.vacuous) == (function, "")
+    assert [(output.name, output.argument) for output in compared.written] == [("doubled.main", "B")]
+    found = pattern_of(compared.pattern)
+    assert (found.where, found.values) == (("tail-columns",), "scaled")
+    assert found.ratio == pytest.approx(3.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("way", UNRELATED)
+def test_another_end_rests_on_no_comparison(way: str, runner) -> None:
+    compared = run(runner, f"{RETURNED}{UNRELATED[way]}\n").errors[-1].comparison
+    assert compared is None or compared.pattern is None
+
+
+def test_an_argument_that_a_kernel_filled_is_its_output(runner) -> None:
+    compared = run(runner, f"{FILLED}torch.testing.assert_close(b, ref)\n").errors[-1].comparison
+    assert compared is not None
+    assert [(output.name, output.argument) for output in compared.written] == [("doubled.main", "B")]
+    assert compared.tolerance == "atol=1e-05 rtol=1.3e-06" and (compared.shape, compared.dtype) == ((64, 48), "float32")
+
+
+def test_the_script_sees_what_it_would_see_unobserved(runner) -> None:
+    text = """
+state = torch.get_rng_state()
+try:
+    torch.testing.assert_close(b, ref)
+except AssertionError as error:
+    frames = []
+    while (trace := (error.__traceback__ if not frames else trace.tb_next)) is not None:
+        frames.append(trace.tb_frame.f_code.co_name)
+    print("frames", frames[0], frames[-1])
+    assert str(error).startswith("Tensor-likes are not close!") and type(error) is AssertionError
+assert torch.allclose(b, b) is True and np.allclose(b.numpy(), ref.numpy()) is False
+assert torch.equal(state, torch.get_rng_state())
+assert torch.allclose.__name__ == "allclose"
+sys.exit(7)
+"""
+    shown = run(runner, RETURNED + text)
+    assert "frames <module> assert_close" in (shown.directory / "stdout").read_text()
+    assert [e["code"] for e in read_events(shown.directory) if e["type"] == "bye"] == [7]
+
+
+def test_what_a_loop_compares_is_told_once_while_it_agrees(runner) -> None:
+    text = f"{RETURNED}for _ in range(1000):\n    torch.allclose(b, b.clone())\n    torch.allclose(b, ref)\nraise ValueError\n"
+    compares = [e for e in read_events(run(runner, text).directory) if e["type"] == "compare"]
+    assert sum(e["matched"] for e in compares) == 1 and 1 < len(compares) < 50
+    assert all(e["virtual"] is False for e in compares)
