@@ -21,8 +21,12 @@ MOVES = ("copy", "async_copy", "tma_copy", "im2col", "c2d_im2col")
 
 @dataclass(frozen=True)
 class Doubt:
-    """Something unusual about buffers, which are named as the author named them."""
+    """Something unusual about buffers, which are named as the author named them.
 
+    `kind`: unused, output, tiles (how a tensor is cut into them), elements (which a loop touches), or dtype.
+    """
+
+    kind: str
     what: str
     buffers: frozenset[str]
 
@@ -110,9 +114,9 @@ def _unused(record: KernelRecord, buffers: Mapping[str, BufferInfo]) -> Iterator
         if buffer.name in aliased or buffer.alias_of or "barrier" in buffer.scope:
             continue
         if buffer.param and buffer.name not in read | written:
-            yield Doubt(f"nothing uses the tensor {buffer.name}", _named(buffer))
+            yield Doubt("unused", f"nothing uses the tensor {buffer.name}", _named(buffer))
         if not buffer.param and buffer.name in written and buffer.name not in read:
-            yield Doubt(f"nothing reads {buffer.name}", _named(buffer))
+            yield Doubt("unused", f"nothing reads {buffer.name}", _named(buffer))
 
 
 def _outputs(record: KernelRecord) -> Iterator[Doubt]:
@@ -121,10 +125,10 @@ def _outputs(record: KernelRecord) -> Iterator[Doubt]:
     tensors = [str(p.get("name")) for p in record.params]
     outputs = {tensors[i] for i in _normal(record.out_idx, len(tensors)) if i < len(tensors)}
     for name in sorted(outputs - written):
-        yield Doubt(f"the output {name} is never written", frozenset({name}))
+        yield Doubt("output", f"the output {name} is never written", frozenset({name}))
     if outputs and written:
         for name in sorted((written & set(tensors)) - outputs):
-            yield Doubt(f"{name} is written and no output", frozenset({name}))
+            yield Doubt("output", f"{name} is written and no output", frozenset({name}))
 
 
 def _move(statement: Statement, buffers: Mapping[str, BufferInfo]) -> Iterator[Doubt]:
@@ -133,7 +137,7 @@ def _move(statement: Statement, buffers: Mapping[str, BufferInfo]) -> Iterator[D
     both = _named(*(b for _, b in moved))
     for access, buffer in moved:
         if not buffer.param:
-            yield from (Doubt(d, both) for d in _part_of_tile(access, buffer))
+            yield from (Doubt("tiles", d, both) for d in _part_of_tile(access, buffer))
             continue
         for dim, extent in enumerate(access.extent):
             step = _step(access.index[dim]) if dim < len(access.index) else None
@@ -141,17 +145,21 @@ def _move(statement: Statement, buffers: Mapping[str, BufferInfo]) -> Iterator[D
             if extent is None:
                 continue
             if step is not None and step != extent:
-                yield Doubt(f"tiles of {extent} elements of {buffer.name} are {step} apart (dimension {dim})", both)
+                yield Doubt(
+                    "tiles", f"tiles of {extent} elements of {buffer.name} are {step} apart (dimension {dim})", both
+                )
             low, high = access.low[dim], access.high[dim]
             if isinstance(size, int) and low == 0 and high is not None and access.exact and not access.guarded:
                 rest = size - (high + extent)
                 if rest > 0 or rest <= -extent:
                     yield Doubt(
-                        f"{high + extent} of {size} elements of {buffer.name} are moved (dimension {dim})", both
+                        "tiles",
+                        f"{high + extent} of {size} elements of {buffer.name} are moved (dimension {dim})",
+                        both,
                     )
     if len(moved) == 2 and moved[0][1].param and moved[0][0].mode == "read" and moved[0][1].dtype != moved[1][1].dtype:
         source, tile = moved[0][1], moved[1][1]
-        yield Doubt(f"{source.name} is {source.dtype} and its tile {tile.name} is {tile.dtype}", both)
+        yield Doubt("dtype", f"{source.name} is {source.dtype} and its tile {tile.name} is {tile.dtype}", both)
 
 
 def _part_of_tile(access: Access, buffer: BufferInfo) -> Iterator[str]:
@@ -172,7 +180,7 @@ def _elements(statement: Statement, loops: tuple[Loop, ...], buffers: Mapping[st
         used = {name for index in access.index for name in _names(index)}
         missing = [var for var in parallel if var not in used]
         if access.mode == "write" and missing and buffer.scope != "local.var":
-            yield Doubt(f"{buffer.name} is written without {', '.join(missing)}", _named(buffer))
+            yield Doubt("elements", f"{buffer.name} is written without {', '.join(missing)}", _named(buffer))
         if access.guarded or not access.exact:
             continue
         for dim, index in enumerate(access.index):
@@ -180,7 +188,9 @@ def _elements(statement: Statement, loops: tuple[Loop, ...], buffers: Mapping[st
             moves = buffer.param or _names(index) & variables
             if moves and access.low[dim] == 0 and isinstance(size, int) and high is not None and high + 1 != size:
                 yield Doubt(
-                    f"{high + 1} of {size} elements of {buffer.name} are used (dimension {dim})", _named(buffer)
+                    "elements",
+                    f"{high + 1} of {size} elements of {buffer.name} are used (dimension {dim})",
+                    _named(buffer),
                 )
 
 

@@ -22,6 +22,8 @@ class Question:
     records: tuple[KernelRecord, ...] = ()
     #: what would lower instead, as `threads = 128`, where experiments found that
     neighbours: tuple[str, ...] = ()
+    #: what a lint measured, as `hazard.buffer`
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def captures(self) -> Mapping[str, Any]:
@@ -40,18 +42,25 @@ class Question:
                 yield source, line
 
 
+#: a tile of another type than its tensor says something only about a change of types
+USUAL_DOUBTS = frozenset({"unused", "output", "tiles", "elements"})
+
+
 @dataclass(frozen=True)
 class Proposal:
     """A repair to be tried.
 
-    `tuning`: it changes how the kernel is run (threads, stages, tile sizes), never what it computes. `distance`: how
+    `doubts`: the kinds of doubt (`meaning.py`) about what it touches that speak against it. `host`: it changes the host's side, which the record of a kernel does not show, so that two such repairs never mean
+    the same. `tuning`: it changes how the kernel is run (threads, stages, tile sizes), never what it computes. `distance`: how
     far it is from what is written; of several that pass, a nearer one is chosen only where they mean the same.
     `guess`: nothing but the end of the error speaks for it, so it is never called verified.
     """
 
     title: str
     edits: tuple[Edit, ...]
+    doubts: frozenset[str] = USUAL_DOUBTS
     tuning: bool = False
+    host: bool = False
     distance: float = 0.0
     guess: str = ""
 

@@ -59,11 +59,19 @@ def gemms(q: Question) -> Iterator[Gemm]:
 
 
 def swap_tile_dims(q: Question) -> Iterator[Proposal]:
-    """The last two extents of a tile exchanged, for each operand."""
-    for gemm in gemms(q):
-        for shape, name in zip(gemm.shapes, gemm.names, strict=True):
-            if shape is not None and len(shape.dims) >= 2 and shape.text(-1) != shape.text(-2):
-                yield Proposal(f"Swap the last two extents of {name}", (shape.swapped(),))
+    """The last two extents of a tile exchanged, for each buffer of the accused statement."""
+    for source, line in q.places():
+        done: set[int] = set()
+        for name in source.at(cst.Name, line):
+            buffer = declared(q.sources, source, name)
+            shape = shape_of(q.sources, buffer)
+            if buffer is None or buffer.parameter or shape is None or id(shape.node) in done:
+                continue
+            done.add(id(shape.node))
+            if len(shape.dims) >= 2 and shape.text(-1) != shape.text(-2):
+                yield Proposal(f"Swap the last two extents of {name.value}", (shape.swapped(),))
+        if done:
+            return
 
 
 def transpose_flag(q: Question) -> Iterator[Proposal]:
@@ -72,21 +80,11 @@ def transpose_flag(q: Question) -> Iterator[Proposal]:
         for which in ("transpose_B", "transpose_A"):
             arg, is_set = gemm.flag(which)
             if arg is None:
-                new = tree.expression(f"f({which}=True)")
-                assert isinstance(new, cst.Call)
-                edit = Edit(gemm.source.path, gemm.call, gemm.call.with_changes(args=[*_closed(gemm.call), *new.args]))
+                edit = Edit(gemm.source.path, gemm.call, tree.with_keyword(gemm.call, which, "True"))
                 yield Proposal(f"Pass {which}=True", (edit,))
             elif isinstance(arg.value, cst.Name) and arg.value.value in ("True", "False"):
                 value = cst.Name("False" if is_set else "True")
                 yield Proposal(f"Pass {which}={value.value}", (Edit(gemm.source.path, arg.value, value),))
-
-
-def _closed(call: cst.Call) -> list[cst.Arg]:
-    """The arguments of a call, ready for another one after them."""
-    args = list(call.args)
-    if args and isinstance(args[-1].comma, cst.MaybeSentinel):
-        args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
-    return args
 
 
 def tile_extent(q: Question) -> Iterator[Proposal]:

@@ -4,19 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from triage.fixes import names, shapes
+from triage.fixes import body, datatypes, host, launch, names, shapes
 from triage.fixes.proposal import Proposal, Question, Strategy
 
 STRATEGIES: Mapping[str, Strategy] = {
+    # names
     "nearest-attribute": names.nearest_attribute,
     "nearest-module": names.nearest_module,
     "nearest-variable": names.nearest_variable,
     "nearest-keyword": names.nearest_keyword,
     "nearest-word": names.nearest_word,
+    # shapes
     "swap-tile-dims": shapes.swap_tile_dims,
     "tile-extent": shapes.tile_extent,
     "transpose-flag": shapes.transpose_flag,
     "index-rank": shapes.index_rank,
+    "swap-indices": body.swap_indices,
+    "copy-shape": body.copy_shape,
+    "reduce-shape": body.reduce_shape,
+    # data types
+    "operand-dtype": datatypes.operand_dtype,
+    "accumulator-dtype": datatypes.accumulator_dtype,
+    "parameter-dtype": datatypes.parameter_dtype,
+    "host-dtype": datatypes.host_dtype,
+    # how a kernel is run
+    "threads": launch.threads,
+    "stages": launch.stages,
+    "feature-arch": launch.feature_arch,
+    "tile-size": launch.tile_size,
+    # statements of a kernel
+    "clear-accumulator": body.clear_accumulator,
+    "loop-variables": body.loop_variables,
+    "floor-division": body.floor_division,
+    "memory-scope": body.memory_scope,
+    "operand": body.operand,
+    # what becomes a kernel, and its call
+    "out-idx": host.out_idx,
+    "return-kernel": host.return_kernel,
+    "decorate-kernel": host.decorate_kernel,
+    "argument-count": host.argument_count,
+    "missing-argument": host.missing_argument,
+    "host-shape": host.host_shape,
 }
 
 

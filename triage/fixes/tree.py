@@ -283,6 +283,16 @@ def argument_of(call: cst.Call, function: cst.FunctionDef, parameter: str) -> cs
     return argument(call, names.index(parameter) if parameter in names else None, parameter)
 
 
+def with_keyword(call: cst.Call, keyword: str, value: str) -> cst.Call:
+    """The call with one more keyword argument at its end."""
+    new = cst.parse_expression(f"f({keyword}={value})")
+    assert isinstance(new, cst.Call)
+    args = list(call.args)
+    if args and isinstance(args[-1].comma, cst.MaybeSentinel):
+        args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+    return call.with_changes(args=[*args, *new.args])
+
+
 def expression(text: str) -> cst.BaseExpression:
     return cst.parse_expression(text)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from triage.experiment.client import TemplateError
 from triage.experiment.errors import Observed, read_events, warnings_of
@@ -13,7 +14,7 @@ from triage.experiment.hazards import hazards_of
 from triage.experiment.kernels import Kernel, kernels_of
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.template import Program, Template
-from triage.knowledge.judge import Observability, fold, judge
+from triage.knowledge.judge import Observability, judge
 from triage.knowledge.made_up import about_made_up_values
 from triage.knowledge.match import record_of_hazard, record_of_warning, records_of_error
 from triage.knowledge.rule import RuleSet
@@ -28,10 +29,11 @@ Compared = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong that a run showed, and the error it was read from, if it was one."""
+    """Something wrong that a run showed, and the error or the measured fields that it was read from."""
 
     finding: Finding
     error: ErrorRecord | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,8 @@ class Trials:
                 source = self._blob(kernel.source).decode("utf-8", "replace") if kernel.source else None
                 found = hazards_of(kernel, records[kernel.id], self.devices, source)
                 told += [record_of_hazard(to_json(hazard), hazard.about) for hazard in found]
-        faults += [Fault(finding) for finding in fold(judge(told, facts, self.rules, seen)) if finding.level == "fault"]
+        for record in told:
+            faults += [Fault(finding, fields=record.fields) for finding in judge([record], facts, self.rules, seen)]
         silent = shown.status == "failed" and not shown.errors
         if silent:
             faults.append(Fault(Finding(State.UNKNOWN, None, "the script failed without an error", "")))

@@ -40,7 +40,8 @@ class Tried:
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        return tuple(program(record) for record in self.seen.records)
+        kernels = tuple(program(record) for record in self.seen.records)
+        return (*kernels, self.patch) if self.proposal.host else kernels
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,11 @@ def _doubted(tried: Tried, sources: Sources) -> Tried:
         statement = source.enclosing_statement(edit.old)
         touched |= {name.value for name in source.all(cst.Name, statement)}
     found = [doubt for record in tried.seen.records for doubt in doubts(record)]
-    return replace(tried, doubts=tuple(d for d in found if d.buffers & touched), all_doubts=len(found))
+    return replace(
+        tried,
+        doubts=tuple(d for d in found if d.buffers & touched and d.kind in tried.proposal.doubts),
+        all_doubts=len(found),
+    )
 
 
 def _further(finding: Finding, start: Seen, seen: Seen) -> bool:

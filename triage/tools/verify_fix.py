@@ -143,7 +143,7 @@ def _try(
         return None, "the unchanged script does not show this fault on a copy, so no change can be verified"
     question = Question(
         finding, Sources(texts), fault.error, ask(trials.runner, _modules(finding)), start.records,
-        neighbours=tuple(n for c in work.culprits for n in c.neighbours),
+        neighbours=tuple(n for c in work.culprits for n in c.neighbours), fields=fault.fields,
     )  # fmt: skip
     return verify(
         propose(strategies, question), question.sources, texts, finding, start, trials,

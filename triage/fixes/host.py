@@ -1,0 +1,283 @@
+"""The host's side: the call of a kernel, its arguments, and the tensors that the script makes for it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import libcst as cst
+
+from triage.fixes import tree
+from triage.fixes.buffers import Shape
+from triage.fixes.proposal import Proposal, Question
+from triage.fixes.tree import Edit, Source, Sources
+
+#: calls that make a tensor of a given shape
+CREATING = ("randn", "rand", "zeros", "ones", "empty", "full", "randint", "arange", "normal", "linspace")
+#: calls on a tensor that hand it on
+HANDING_ON = ("cuda", "contiguous", "to", "half", "float", "bfloat16", "div_", "mul_", "normal_", "uniform_", "requires_grad_", "clone", "detach")  # fmt: skip
+
+
+def creation(sources: Sources, source: Source, node: cst.CSTNode) -> tuple[Source, cst.Call] | None:
+    """The call that makes the tensor which an expression is: `torch.randn(…)` of `b` or of `b.cuda()`."""
+    for where, value in sources.origins(source, node):
+        while (
+            isinstance(value, cst.Call)
+            and isinstance(value.func, cst.Attribute)
+            and value.func.attr.value in HANDING_ON
+        ):
+            value = value.func.value
+        if isinstance(value, cst.Name) and value is not node:
+            return creation(sources, where, value)
+        if isinstance(value, cst.BinaryOperation):
+            return creation(sources, where, value.left)
+        if isinstance(value, cst.Call) and tree.name_of(value) in CREATING:
+            return where, value
+    return None
+
+
+def calls_at(q: Question) -> Iterator[tuple[Source, cst.Call]]:
+    """Calls in the user's lines that the error went through, the deepest line first; where the interpreter told which
+    expression of the line failed, that one first."""
+    frames = q.error.frames if q.error else ()
+    failed = {(f.file, f.line): f.column for f in frames if f.user and f.column is not None}
+    for source, line in q.places():
+        column = failed.get((source.path, line))
+        calls = source.at(cst.Call, line)
+        if column is not None:
+            calls.sort(key=lambda call: source.positions[call].start.column != column - 1)
+        for call in calls:
+            yield source, call
+
+
+def passed_for(q: Question) -> Iterator[tuple[Source, cst.CSTNode]]:
+    """The expression that the host passes for the parameter that the error names."""
+    name = str(q.captures.get("parameter") or "")
+    record = next((r for r in q.records if any(p.get("name") == name for p in r.params)), None)
+    if record is None:
+        return
+    names = [str(p.get("name")) for p in record.params]
+    outputs = _outputs(record.out_idx, len(names))
+    inputs = [n for number, n in enumerate(names) if number not in outputs]
+    for source, call in calls_at(q):
+        plain = [arg for arg in call.args if not arg.star and arg.keyword is None]
+        for order in (inputs, names):
+            if len(plain) == len(order) and name in order:
+                yield source, plain[order.index(name)].value
+                return
+
+
+def _outputs(out_idx: object, count: int) -> set[int]:
+    indices = out_idx if isinstance(out_idx, (list, tuple)) else (out_idx,)
+    return {i % count for i in indices if isinstance(i, int) and count}
+
+
+def host_shape(q: Question) -> Iterator[Proposal]:
+    """A tensor made by the script given the shape of the kernel's parameter."""
+    wanted, axis = q.captures.get("expected"), q.captures.get("axis")
+    for source, node in passed_for(q):
+        made = creation(q.sources, source, node)
+        if made is None:
+            continue
+        where, call = made
+        name = source.code(node)
+        shape = _shape(q.sources, where, call)
+        if isinstance(shape, Shape):
+            if len(shape.dims) >= 2:
+                yield Proposal(f"Swap the extents of the tensor {name}", (shape.swapped(),), host=True)
+            for text in _known_as(q, where, call, wanted):
+                if isinstance(axis, int) and axis < len(shape.dims) and shape.text(axis) != text:
+                    yield Proposal(
+                        f"Make the tensor {name} with extent {text}", (shape.replaced(axis, text),), host=True
+                    )
+        elif shape:
+            for one, other in itertools.combinations(range(len(shape)), 2):
+                values = [arg.value for arg in shape]
+                edits = (Edit(where.path, values[one], values[other]), Edit(where.path, values[other], values[one]))
+                yield Proposal(f"Swap the extents of the tensor {name}", edits, host=True)
+            for text in _known_as(q, where, call, wanted):
+                if isinstance(axis, int) and axis < len(shape) and where.code(shape[axis].value) != text:
+                    edit = Edit(where.path, shape[axis].value, tree.expression(text))
+                    yield Proposal(f"Make the tensor {name} with extent {text}", (edit,), host=True)
+
+
+def _shape(sources: Sources, source: Source, call: cst.Call) -> Shape | list[cst.Arg]:
+    """The extents that a creating call is given: a written tuple, or single arguments."""
+    plain = [arg for arg in call.args if not arg.star and arg.keyword is None]
+    if plain and len(plain) <= 2:
+        found = sources.origins(source, plain[-1 if tree.name_of(call) == "randint" else 0].value)
+        if len(found) == 1 and isinstance(found[0][1], (cst.Tuple, cst.List)):
+            return Shape(found[0][0], found[0][1])
+    if tree.name_of(call) in ("randint", "full", "arange", "normal", "linspace"):
+        return []
+    return plain
+
+
+def _known_as(q: Question, source: Source, call: cst.Call, value: object) -> list[str]:
+    """How an extent is written where the tensor is made: names with this value that are used nearby, else the number."""
+    if not isinstance(value, int):
+        return []
+    function = next(source.around(call, cst.FunctionDef), None)
+    names = []
+    for made in source.all(cst.Call, function):
+        if tree.name_of(made) in CREATING or made is call:
+            names += [n for arg in made.args for n in source.all(cst.Name, arg.value)]
+    found = []
+    for name in names:
+        origins = q.sources.origins(source, name)
+        if any(tree.constant(node) == value for _, node in origins):
+            found.append(name.value)
+    return list(dict.fromkeys(found)) or [str(value)]
+
+
+def argument_count(q: Question) -> Iterator[Proposal]:
+    """A kernel called with outputs that tilelang allocates, or without a tensor that it takes."""
+    expected, given = q.captures.get("expected"), q.captures.get("given")
+    if not isinstance(expected, int) or not isinstance(given, int):
+        return
+    for source, call in calls_at(q):
+        plain = [arg for arg in call.args if not arg.star and arg.keyword is None]
+        record = next((r for r in q.records if len(r.params) in (len(plain), expected)), None)
+        record = record or next(iter(q.records), None)
+        if record is None or not plain:
+            continue
+        outputs = _outputs(record.out_idx, len(record.params))
+        if len(plain) == len(record.params) and len(plain) > len(record.params) - len(outputs):
+            kept = [arg for number, arg in enumerate(plain) if number not in outputs]
+            title = "Do not pass " + ", ".join(source.code(plain[n].value) for n in sorted(outputs))
+            yield Proposal(f"{title}: tilelang allocates the outputs", (_with_args(source, call, kept),), host=True)
+            return
+        inputs = [str(p.get("name")) for n, p in enumerate(record.params) if n not in outputs]
+        if len(plain) == len(inputs) - 1:
+            yield from _missing(source, call, plain, inputs)
+            return
+        if len(plain) == len(inputs) + 1:
+            for number in range(len(plain) - 1, -1, -1):
+                kept = [arg for n, arg in enumerate(plain) if n != number]
+                title = f"Do not pass {source.code(plain[number].value)}"
+                yield Proposal(title, (_with_args(source, call, kept),), host=True)
+            return
+
+
+def _missing(source: Source, call: cst.Call, plain: list[cst.Arg], inputs: list[str]) -> Iterator[Proposal]:
+    """The tensor of the script that is named as a parameter and not passed."""
+    given = {source.code(arg.value).lower() for arg in plain}
+    function = next(source.around(call, cst.FunctionDef), None)
+    names = {n.value for n in source.all(cst.Name, function)}
+    for number, wanted in enumerate(inputs):
+        for name in sorted(names):
+            if name.lower() == wanted.lower() and name.lower() not in given:
+                args = [arg.value for arg in plain]
+                args.insert(number, cst.Name(name))
+                edit = _with_args(source, call, [cst.Arg(value) for value in args])
+                yield Proposal(f"Pass {name} for {wanted}", (edit,), host=True)
+
+
+def _with_args(source: Source, call: cst.Call, args: list[cst.Arg]) -> Edit:
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    kept = [arg.with_changes(comma=comma) for arg in args]
+    if kept:
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    rest = [arg for arg in call.args if arg.star or arg.keyword is not None]
+    if kept and rest:
+        kept[-1] = kept[-1].with_changes(comma=comma)
+    return Edit(source.path, call, call.with_changes(args=[*kept, *rest]))
+
+
+def missing_argument(q: Question) -> Iterator[Proposal]:
+    """An argument that a call leaves out, passed by its name where the script has a variable of that name."""
+    wanted = str(q.captures.get("argument") or "")
+    for source, call in calls_at(q):
+        function = next(source.around(call, cst.FunctionDef), None)
+        names = {n.value for n in source.all(cst.Name, function)} | {
+            n.value for n in source.all(cst.Name) if next(source.around(n, cst.FunctionDef), None) is None
+        }
+        defined = [f for _, f in q.sources.definitions(tree.name_of(call))]
+        if not defined:
+            continue
+        for name in sorted(names):
+            if name.lower() == wanted.lower():
+                edit = Edit(source.path, call, tree.with_keyword(call, wanted, name))
+                yield Proposal(f"Pass {wanted}={name}", (edit,), host=True)
+        return
+
+
+# ---------------------------------------------------------------------------------------------- what becomes a kernel
+
+
+def out_idx(q: Question) -> Iterator[Proposal]:
+    """out_idx set to parameters that exist."""
+    written = _written(q)
+    for source in q.sources:
+        for call in source.all(cst.Call):
+            arg = tree.argument(call, None, "out_idx") or tree.argument(call, None, "result_idx")
+            if arg is None:
+                continue
+            for where, value in q.sources.origins(source, arg.value):
+                for text in written:
+                    new = f"[{text}]" if isinstance(value, (cst.List, cst.Tuple)) else text
+                    yield Proposal(f"Write out_idx={new}", (Edit(where.path, value, tree.expression(new)),))
+
+
+def _written(q: Question) -> list[str]:
+    """Positions of parameters, those that a kernel writes first; the last one as -1."""
+    for record in q.records:
+        names = [str(p.get("name")) for p in record.params]
+        from triage.fixes.meaning import walk
+
+        written = {a.buffer for s, _ in walk(record.statements) for a in s.accesses if a.mode != "read"}
+        found = [n for n, name in enumerate(names) if name in written]
+        if found:
+            shown = ["-1" if n == len(names) - 1 and len(found) == 1 else str(n) for n in found]
+            return [", ".join(shown)]
+    count = q.captures.get("count")
+    return ["-1", *(str(n) for n in range(count - 1))] if isinstance(count, int) else ["-1"]
+
+
+def return_kernel(q: Question) -> Iterator[Proposal]:
+    """The kernel that a factory defines, returned at its end."""
+    for source, line in q.places():
+        for function in source.all(cst.FunctionDef):
+            span = source.positions[function]
+            if not span.start.line <= line <= span.end.line or not isinstance(function.body, cst.IndentedBlock):
+                continue
+            inner = [s for s in function.body.body if isinstance(s, cst.FunctionDef) and _is_kernel(s)]
+            returns = [
+                r for r in source.all(cst.Return, function) if next(source.around(r, cst.FunctionDef)) is function
+            ]
+            if len(inner) != 1:
+                continue
+            name = inner[0].name.value
+            if not returns:
+                body = function.body
+                added = cst.parse_statement(f"return {name}\n")
+                yield Proposal(f"Return {name}", (Edit(source.path, body.body[-1], [body.body[-1], added]),))
+            for found in returns:
+                if found.value is None or source.code(found.value) != name:
+                    new = found.with_changes(value=cst.Name(name), whitespace_after_return=cst.SimpleWhitespace(" "))
+                    yield Proposal(f"Return {name}", (Edit(source.path, found, new),))
+
+
+def _is_kernel(function: cst.FunctionDef) -> bool:
+    return any(tree.name_of(d.decorator) == "prim_func" for d in function.decorators)
+
+
+def decorate_kernel(q: Question) -> Iterator[Proposal]:
+    """The decorator that makes a function of the tile language a kernel."""
+    for source, line in q.places():
+        for function in reversed(source.all(cst.FunctionDef)):
+            span = source.positions[function]
+            if not span.start.line <= line <= span.end.line or function.decorators:
+                continue
+            short = next(
+                (
+                    n.value.value
+                    for n in source.all(cst.Attribute, function)
+                    if n.attr.value == "Kernel" and isinstance(n.value, cst.Name)
+                ),
+                "T",
+            )
+            decorator = cst.Decorator(tree.expression(f"{short}.prim_func"))
+            edit = Edit(source.path, function, function.with_changes(decorators=[decorator]))
+            yield Proposal(f"Write @{short}.prim_func above {function.name.value}", (edit,))
+            return

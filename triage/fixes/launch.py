@@ -1,0 +1,130 @@
+"""How a kernel is run: threads, pipeline stages, architecture, tile sizes. None of these changes what it computes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from triage.fixes import tree
+from triage.fixes.buffers import declarations, shape_of
+from triage.fixes.proposal import Proposal, Question
+from triage.fixes.shapes import gemms
+from triage.fixes.tree import Edit, Source
+
+#: numbers of threads that whole warps and warp groups make up
+THREADS = (32, 64, 128, 256, 512, 1024)
+#: when nothing else tells, the most common number
+USUAL_THREADS = 128
+FEATURE_ARCH = re.compile(r"sm_(90|100|101|103|120)(?![0-9a-z])")
+#: tile sizes that every matrix instruction takes
+TILES = (16, 32, 64, 128, 256)
+
+
+def in_function(q: Question, name: str) -> Iterator[tuple[Source, cst.Call]]:
+    """Calls of `T.name` in the functions around the accused places, else in all files."""
+    found = False
+    for source, line in q.places():
+        for function in source.all(cst.FunctionDef):
+            span = source.positions[function]
+            if span.start.line <= line <= span.end.line:
+                for call in source.all(cst.Call, function):
+                    if tree.name_of(call) == name:
+                        found = True
+                        yield source, call
+        if found:
+            return
+    for source in q.sources:
+        for call in source.all(cst.Call):
+            if tree.name_of(call) == name:
+                yield source, call
+
+
+def threads(q: Question) -> Iterator[Proposal]:
+    """A number of threads that is legal, the nearest first; those that experiments found first of all."""
+    passing = [int(n) for text in q.neighbours for n in re.findall(r"^threads = (\d+)$", text)]
+    done = set()
+    for source, call in in_function(q, "Kernel"):
+        arg = tree.argument(call, None, "threads")
+        if arg is None:
+            continue
+        for where, value in q.sources.origins(source, arg.value):
+            now = tree.constant(value)
+            if id(value) in done or not isinstance(now, int | float | str):
+                continue
+            done.add(id(value))
+            number = now if isinstance(now, int | float) and now > 0 else USUAL_THREADS
+            order = sorted({*THREADS, *passing}, key=lambda n: (n not in passing, abs(math.log2(n / number)), -n))
+            for count in order:
+                if count != now:
+                    edit = Edit(where.path, value, cst.Integer(str(count)))
+                    yield Proposal(f"Run {count} threads instead of {now}", (edit,), tuning=True)
+
+
+def stages(q: Question) -> Iterator[Proposal]:
+    """num_stages as a whole number, and fewer of them: the most that pass are tried first."""
+    done = set()
+    for source, call in in_function(q, "Pipelined"):
+        arg = tree.argument(call, None, "num_stages")
+        if arg is None:
+            continue
+        for where, value in q.sources.origins(source, arg.value):
+            if id(value) in done:
+                continue
+            done.add(id(value))
+            now = tree.constant(value)
+            if (isinstance(now, str) and now.isdigit()) or (isinstance(now, float) and now.is_integer()):
+                edit = Edit(where.path, value, cst.Integer(str(int(now))))
+                yield Proposal(f"Write num_stages={int(now)}, a whole number", (edit,), tuning=True)
+            elif isinstance(now, int):
+                for fewer in range(min(now - 1, 8), -1, -1):
+                    edit = Edit(where.path, value, cst.Integer(str(fewer)))
+                    yield Proposal(f"Use {fewer} pipeline stages instead of {now}", (edit,), tuning=True)
+
+
+def feature_arch(q: Question) -> Iterator[Proposal]:
+    """The architecture with the suffix that its own instructions ask for."""
+    for source in q.sources:
+        edits = []
+        for node in source.all(cst.SimpleString):
+            text = FEATURE_ARCH.sub(lambda m: f"{m[0]}a", node.value)
+            if text != node.value:
+                edits.append(Edit(source.path, node, node.with_changes(value=text)))
+        if edits:
+            yield Proposal(
+                "Compile for the architecture with its own instructions (suffix a)", tuple(edits), tuning=True
+            )
+
+
+def tile_size(q: Question) -> Iterator[Proposal]:
+    """Tile extents of a T.gemm set to the nearest that its instructions take, wherever the number stands."""
+    extent = q.captures.get("extent") or q.captures.get("k")
+    for gemm in gemms(q):
+        for shape in gemm.shapes:
+            for dim in shape.dims if shape else ():
+                for where, value in q.sources.origins(shape.source, dim) if shape else ():
+                    now = tree.constant(value)
+                    if isinstance(now, int) and (extent is None or now == extent):
+                        for size in sorted(TILES, key=lambda n: (abs(math.log2(n / max(now, 1))), -n)):
+                            if size != now:
+                                edit = Edit(where.path, value, cst.Integer(str(size)))
+                                yield Proposal(f"Use tiles of {size} instead of {now}", (edit,), tuning=True)
+    for source, line in q.places():
+        yield from _sizes_at(q, source, line, extent)
+
+
+def _sizes_at(q: Question, source: Source, line: int, extent: object) -> Iterator[Proposal]:
+    """Written extents with the number that the error names, where the place itself is no T.gemm."""
+    if not isinstance(extent, int):
+        return
+    for name in source.at(cst.Name, line):
+        for buffer in declarations(q.sources, source, name):
+            shape = shape_of(q.sources, buffer)
+            for dim in shape.dims if shape else ():
+                for where, value in q.sources.origins(shape.source, dim) if shape else ():
+                    if tree.constant(value) == extent:
+                        for size in sorted(TILES, key=lambda n: (abs(math.log2(n / extent)), -n)):
+                            edit = Edit(where.path, value, cst.Integer(str(size)))
+                            yield Proposal(f"Use tiles of {size} instead of {extent}", (edit,), tuning=True)
