@@ -164,8 +164,9 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> str:
         if len(before[what]) != len(after[what]):
             return f"{len(after[what])} {what} in place of {len(before[what])}"
     for one, other in zip(before["kernels"], after["kernels"], strict=True):
-        if one["params"] != other["params"]:
-            return f"a kernel has the parameters {other['params']} in place of {one['params']}"
+        for what in ("params", "target"):
+            if one[what] != other[what]:
+                return f"a kernel has the {what} {other[what]} in place of {one[what]}"
     for number, (one, other) in enumerate(zip(before["launches"], after["launches"], strict=True), 1):
         for part in ("args", "result"):
             why = unlike(one[part], other[part], before["folder"], after["folder"])
