@@ -1,0 +1,307 @@
+"""What each strategy proposes, on source texts written in different styles. Pure: nothing is run."""
+
+from __future__ import annotations
+
+import pytest
+
+from triage.fixes.proposal import Question
+from triage.fixes.strategies import STRATEGIES, propose
+from triage.fixes.tree import Sources
+from triage.fixes.vocabulary import Parameter, Vocabulary
+from triage.model import Access as Touched
+from triage.model import Finding, KernelRecord, Location, State, Statement
+
+GEMM = tuple(
+    Parameter(name, "POSITIONAL_OR_KEYWORD", required)
+    for name, required in (("A", True), ("B", True), ("C", True), ("transpose_A", False), ("transpose_B", False))
+)
+VOCABULARY = Vocabulary(
+    names={"tilelang.language": ("alloc_fragment", "alloc_shared", "ceil", "ceildiv", "clear", "copy", "exp", "exp2")},
+    parameters={
+        "gemm": GEMM,
+        "Kernel": (Parameter("blocks", "VAR_POSITIONAL", True), Parameter("threads", "KEYWORD_ONLY", False)),
+    },
+    dtypes=("float16", "bfloat16", "float32", "int8", "float16x2"),
+    options=("tl.disable_wgmma", "tl.disable_tma_lower"),
+)
+
+
+def proposed(strategy: str, text: str, captures: dict | None = None, fields: dict | None = None, **more) -> list[str]:
+    """The texts that a strategy proposes for the line that ends in `# HERE`, the mark taken off."""
+    lines = text.splitlines()
+    line = next(n for n, one in enumerate(lines, 1) if one.endswith("# HERE"))
+    clean = text.replace("  # HERE", "")
+    sources = Sources({"k.py": clean})
+    at = Location("k.py", line)
+    finding = Finding(State.LOCALIZED, None, "", "", rule="TLG000", location=at, captures=captures or {})
+    question = Question(finding, sources, vocabulary=VOCABULARY, fields=fields or {}, **more)
+    texts = [sources.apply(p.edits)["k.py"] for p in propose([strategy], question)]
+    for one in texts:
+        compile(one, "k.py", "exec")  # a patch that is no Python is never worth a run
+    return texts
+
+
+def changed(before: str, after: str) -> list[str]:
+    """The lines that only the later text has."""
+    old = before.replace("  # HERE", "").splitlines()
+    return [line.strip() for line in after.splitlines() if line not in old]
+
+
+MATMUL = """\
+import tilelang.language as T
+def make(M, N, K, bm=128, bn=64, bk=32):
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=128) as (bx, by):
+            a = T.alloc_shared((bm, bk), "float16")
+            b = T.alloc_shared((bn, bk), "float16")
+            c = T.alloc_fragment((bm, bn), "float32")
+            T.clear(c)
+            for k in T.Pipelined(T.ceildiv(K, bk), num_stages=3):
+                T.copy(A[by * bm, k * bk], a)
+                T.copy(B[k * bk, bx * bn], b)
+                T.gemm(a, b, c)  # HERE
+            T.copy(c, C[by * bm, bx * bn])
+    return main
+"""
+
+
+def test_swapping_a_tile_edits_its_allocation():
+    lines = [changed(MATMUL, text) for text in proposed("swap-tile-dims", MATMUL)]
+    assert ['b = T.alloc_shared((bk, bn), "float16")'] in lines
+
+
+def test_a_shape_is_followed_to_the_name_that_holds_it():
+    text = MATMUL.replace("a = T.alloc_shared((bm, bk)", "shape_a = (bk, bm)\n            a = T.alloc_shared(shape_a")
+    assert ["shape_a = (bm, bk)"] in [changed(text, one) for one in proposed("swap-tile-dims", text)]
+
+
+def test_operands_of_a_macro_are_followed_to_the_call():
+    text = MATMUL.replace("                T.gemm(a, b, c)  # HERE\n", "                product(a, b, c)\n").replace(
+        "def make(", "@T.macro\ndef product(x, y, z):\n    T.gemm(x, y, z)  # HERE\n\ndef make("
+    )
+    lines = [changed(text, one) for one in proposed("swap-tile-dims", text)]
+    assert ['b = T.alloc_shared((bk, bn), "float16")'] in lines
+
+
+def test_methods_of_a_class_are_functions_as_well():
+    text = (
+        "import tilelang.language as T\nclass Op:\n    def build(self, n):\n        @T.prim_func\n"
+        "        def main(A: T.Tensor((n, n), 'float16')):\n            with T.Kernel(n) as b:\n"
+        "                s = T.alloc_shared((n, 8), 'float16')\n                t = T.alloc_fragment((8, n), 'float16')\n"
+        "                T.copy(s, t)  # HERE\n        return main\n"
+    )
+    assert ["t = T.alloc_fragment((n, 8), 'float16')"] in [changed(text, one) for one in proposed("copy-shape", text)]
+
+
+def test_a_flag_is_added_and_one_that_is_there_is_turned():
+    assert ["T.gemm(a, b, c, transpose_B=True)"] in [changed(MATMUL, t) for t in proposed("transpose-flag", MATMUL)]
+    flagged = MATMUL.replace("T.gemm(a, b, c)", "T.gemm(a, b, c, transpose_B=True)")
+    assert ["T.gemm(a, b, c, transpose_B=False)"] in [changed(flagged, t) for t in proposed("transpose-flag", flagged)]
+
+
+def test_an_extent_is_taken_from_the_other_operand():
+    text = MATMUL.replace("b = T.alloc_shared((bn, bk)", "b = T.alloc_shared((64, bn)")
+    lines = [changed(text, one) for one in proposed("tile-extent", text, {"axis": "K"})]
+    assert ['b = T.alloc_shared((bk, bn), "float16")'] in lines
+    assert ['a = T.alloc_shared((bm, 64), "float16")'] in lines
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("T.claer(c)", "T.clear(c)"), ("T.alloc_shred((8,), 'int8')", "T.alloc_shared((8,), 'int8')")]
+)
+def test_a_misspelt_attribute(wrong, right):
+    text = f"import tilelang.language as T\nx = {wrong}  # HERE\n"
+    name = wrong.split("(")[0].removeprefix("T.")
+    captures = {"module": "tilelang.language", "attribute": name}
+    assert changed(text, proposed("nearest-attribute", text, captures)[0]) == [f"x = {right}"]
+
+
+def test_a_misspelt_import():
+    text = "from tilelang.language import copi, clear  # HERE\n"
+    captures = {"module": "tilelang.language", "name": "copi"}
+    assert proposed("nearest-attribute", text, captures)[0] == "from tilelang.language import copy, clear\n"
+
+
+def test_a_misspelt_variable_is_the_nearest_that_has_a_value_there():
+    text = (
+        "limit = 3\ndef f(block_M, block_N):\n    block_X = 1\n    return blok_M  # HERE\ndef g():\n    blok_MM = 1\n"
+    )
+    first, *_ = proposed("nearest-variable", text, {"name": "blok_M"})
+    assert changed(text, first) == ["return block_M"]
+    assert all("blok_MM" not in changed(text, one)[0] for one in proposed("nearest-variable", text, {"name": "blok_M"}))
+
+
+def test_a_missing_import_goes_after_the_others():
+    text = '"""About."""\nimport os\n\nx = torch.zeros(3)  # HERE\n'
+    first, *_ = proposed("nearest-variable", text, {"name": "torch"})
+    assert first == '"""About."""\nimport os\nimport torch\n\nx = torch.zeros(3)\n'
+
+
+def test_a_keyword_is_the_nearest_that_is_not_given_yet():
+    text = "T.gemm(a, b, c, transpose_A=True, trans_B=True)  # HERE\n"
+    first, *_ = proposed("nearest-keyword", text, {"keyword": "trans_B", "function": "gemm"})
+    assert first == "T.gemm(a, b, c, transpose_A=True, transpose_B=True)\n"
+
+
+def test_a_keyword_of_a_function_of_the_script():
+    text = "def make(rows, block_size=8):\n    pass\nmake(4, blok_size=2)  # HERE\n"
+    first, *_ = proposed("nearest-keyword", text, {"keyword": "blok_size"})
+    assert first.endswith("make(4, block_size=2)\n")
+
+
+@pytest.mark.parametrize(
+    ("access", "rank", "wanted"),
+    [("c[i, j, 0]", 2, "c[i, j]"), ("c[0, i, j]", 2, "c[i, j]"), ("c[i]", 2, "c[i, j]"), ("v[i, j]", 1, "v[i]")],
+)
+def test_indices_are_dropped_and_added(access, rank, wanted):
+    text = (
+        "def f():\n    c = T.alloc_fragment((8, 4), 'float32')\n    v = T.alloc_fragment((8,), 'float32')\n"
+        f"    for i, j in T.Parallel(8, 4):\n        x = {access}  # HERE\n"
+    )
+    captures = {"buffer": access[0], "rank": rank}
+    assert [f"x = {wanted}"] in [changed(text, one) for one in proposed("index-rank", text, captures)]
+
+
+def test_a_reduction_over_the_other_dimension_or_into_what_stays():
+    text = (
+        "def f(m, n):\n    x = T.alloc_fragment((m, n), 'float32')\n    y = T.alloc_fragment((n,), 'float32')\n"
+        "    T.reduce_sum(x, y, dim=1)  # HERE\n"
+    )
+    lines = [changed(text, one) for one in proposed("reduce-shape", text)]
+    assert ["T.reduce_sum(x, y, dim=0)"] in lines
+    assert ["y = T.alloc_fragment((m,), 'float32')"] in lines
+
+
+def test_types_of_operands_and_accumulators():
+    text = MATMUL.replace('b = T.alloc_shared((bn, bk), "float16")', 'b = T.alloc_shared((bn, bk), dtype="bfloat16")')
+    lines = [changed(text, one) for one in proposed("operand-dtype", text)]
+    assert ['b = T.alloc_shared((bn, bk), dtype="float16")'] in lines
+    text = MATMUL.replace('(bm, bn), "float32")', "(bm, bn), 'int8')")
+    assert ["c = T.alloc_fragment((bm, bn), 'float32')"] in [
+        changed(text, t) for t in proposed("accumulator-dtype", text)
+    ]
+
+
+def test_a_type_that_does_not_exist():
+    text = "x = T.alloc_shared((8,), 'float17')  # HERE\ny = T.alloc_shared((8,), dtype=\"half\")\n"
+    assert proposed("nearest-word", text, {"dtype": "float17"})[0] == text.replace("float17", "float16").replace(
+        "  # HERE", ""
+    )
+    assert 'dtype="float16"' in proposed("nearest-word", text, {"dtype": "half"})[0]
+
+
+@pytest.mark.parametrize("threads", ["100", "threads", "n_threads"])
+def test_threads_are_set_where_the_number_stands(threads):
+    text = f"def make(n_threads=100):\n    threads = 100\n    with T.Kernel(1, threads={threads}) as b:  # HERE\n        pass\n"
+    first, *_ = proposed("threads", text)
+    assert [line for line in changed(text, first) if "128" in line and "100" not in line]
+
+
+def test_stages_go_down_and_become_whole_numbers():
+    text = "def f(s=9):\n    for k in T.Pipelined(8, num_stages=s):  # HERE\n        pass\n"
+    lines = [changed(text, one) for one in proposed("stages", text)]
+    assert lines[:2] == [["def f(s=8):"], ["def f(s=7):"]]
+    assert lines[-1] == ["def f(s=0):"]
+    text = "for k in T.Pipelined(8, num_stages='2'):  # HERE\n    pass\n"
+    assert proposed("stages", text)[0].startswith("for k in T.Pipelined(8, num_stages=2):")
+
+
+def test_an_architecture_gets_its_letter_once():
+    text = "a = '{\"arch\": \"sm_90\"}'  # HERE\nb = 'cuda -arch=sm_90a'\nc = 'sm_900'\n"
+    assert proposed("feature-arch", text) == [text.replace('"sm_90"', '"sm_90a"').replace("  # HERE", "")]
+
+
+ACCUMULATE = """\
+def f():
+    with T.Kernel(1) as b:
+        acc = T.alloc_fragment((8, 8), "float32")
+        for k in T.Pipelined(4):
+            T.gemm(x, y, acc)  # HERE
+        T.copy(acc, out)
+"""
+
+
+def test_an_accumulator_is_cleared_before_the_loop_that_adds_to_it():
+    (text,) = proposed("clear-accumulator", ACCUMULATE, fields={"hazard.buffer": "acc"})
+    assert text.splitlines()[3:5] == ["        T.clear(acc)", "        for k in T.Pipelined(4):"]
+
+
+def test_one_that_is_used_up_in_each_iteration_is_cleared_in_each():
+    inside = ACCUMULATE.replace("        T.copy(acc, out)", "            T.copy(acc, out)")
+    (text,) = proposed("clear-accumulator", inside, fields={"hazard.buffer": "acc"})
+    assert text.splitlines()[4:6] == ["            T.clear(acc)", "            T.gemm(x, y, acc)"]
+
+
+def test_a_persistent_loop_around_both_is_left_around_the_clear():
+    rows = ACCUMULATE.splitlines()
+    outer = [*rows[:3], "        for t in T.serial(3):", *("    " + row for row in rows[3:])]
+    (text,) = proposed("clear-accumulator", "\n".join(outer) + "\n", fields={"hazard.buffer": "acc"})
+    assert text.splitlines()[3:6] == [
+        "        for t in T.serial(3):",
+        "            T.clear(acc)",
+        "            for k in T.Pipelined(4):",
+    ]
+
+
+def test_a_running_maximum_starts_at_minus_infinity():
+    text = ACCUMULATE.replace("T.gemm(x, y, acc)", "T.reduce_max(x, acc, dim=1, clear=False)")
+    (found,) = proposed("clear-accumulator", text, fields={"hazard.buffer": "acc"})
+    assert '        T.fill(acc, -T.infinity("float32"))' in found.splitlines()
+
+
+def test_a_buffer_that_nothing_accumulates_into_is_not_cleared():
+    text = ACCUMULATE.replace("T.gemm(x, y, acc)", "T.copy(acc, y)")
+    assert proposed("clear-accumulator", text, fields={"hazard.buffer": "acc"}) == []
+
+
+def test_the_kernel_that_a_factory_forgot_to_return():
+    text = "def make(n):  # HERE\n    @T.prim_func\n    def main():\n        pass\n\nk = make(3)\n"
+    (found,) = proposed("return-kernel", text)
+    assert found == "def make(n):\n    @T.prim_func\n    def main():\n        pass\n    return main\n\nk = make(3)\n"
+
+
+WRITES_LAST = KernelRecord(
+    "main",
+    params=({"name": "A"}, {"name": "B"}, {"name": "C"}),
+    statements=(Statement("0", "store", accesses=(Touched("C", ("0",), (1,), (0,), (0,), mode="write"),)),),
+    out_idx=(-1,),
+)
+
+
+def test_out_idx_names_what_the_kernel_writes():
+    text = "@tilelang.jit(out_idx=[7])  # HERE\ndef f():\n    pass\n"
+    assert proposed("out-idx", text, {"index": 7, "count": 3}, records=(WRITES_LAST,)) == [
+        "@tilelang.jit(out_idx=[-1])\ndef f():\n    pass\n"
+    ]
+
+
+def test_an_output_that_tilelang_allocates_is_not_passed():
+    text = "c = kernel(a, b, c)  # HERE\n"
+    captures = {"expected": 2, "given": 3}
+    assert proposed("argument-count", text, captures, records=(WRITES_LAST,)) == ["c = kernel(a, b)\n"]
+
+
+def test_a_tensor_that_is_left_out_is_passed_where_its_name_tells_the_place():
+    text = "a = 1\nb = 2\nkernel(b)  # HERE\n"
+    captures = {"expected": 2, "given": 1}
+    assert proposed("argument-count", text, captures, records=(WRITES_LAST,)) == ["a = 1\nb = 2\nkernel(a, b)\n"]
+
+
+def test_a_tensor_of_the_host_gets_the_type_and_the_extents_of_the_parameter():
+    text = "m, k = 64, 32\na = torch.randn(k, m, device='cuda', dtype=torch.float32)\nkernel(a, b)  # HERE\n"
+    wanted = {"parameter": "A", "expected": "float16"}
+    assert "dtype=torch.float16" in proposed("host-dtype", text, wanted, records=(WRITES_LAST,))[0]
+    wanted = {"parameter": "A", "expected": 64, "axis": 0}
+    assert "torch.randn(m, k, " in proposed("host-shape", text, wanted, records=(WRITES_LAST,))[0]
+
+
+def test_whole_numbers_are_divided_as_such():
+    text = "with T.Kernel(M / bm) as b:  # HERE\n    pass\n"
+    lines = [changed(text, one) for one in proposed("floor-division", text)]
+    assert lines == [["with T.Kernel(M // bm) as b:"], ["with T.Kernel(T.ceildiv(M, bm)) as b:"]]
+
+
+def test_every_strategy_is_silent_where_it_finds_nothing():
+    for name in STRATEGIES:
+        assert proposed(name, "x = 1  # HERE\n") == [], name
