@@ -163,6 +163,12 @@ def test_which_values_may_be_of_one_fault(one, two, same) -> None:
     assert alike(one, two) == (True, same)
 
 
+def test_a_few_elements_are_no_pattern_of_many() -> None:
+    many, three, one = (pattern_of(mismatch((n, 8), {(i, 7) for i in range(n)})) for n in (8, 3, 1))
+    assert {many.where, three.where, one.where} == {("tail-columns",)}
+    assert alike(many, many)[0] and not alike(many, three)[0] and not alike(three, one)[0] and alike(three, many)[0]
+
+
 def test_which_places_may_be_of_one_fault() -> None:
     few, scattered, tail = (dataclasses.replace(OTHER, where=(name,)) for name in ("few", "scattered", "tail-rows"))
     assert alike(few, scattered)[0] and alike(scattered, few)[0]

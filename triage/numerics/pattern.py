@@ -28,7 +28,7 @@ FILLED = 0.5
 END = 0.02
 #: a share from which a property holds for the wrong elements as a whole
 NEARLY_ALL = 0.95
-#: of fewer wrong elements a common factor or a transposition shows nothing
+#: of fewer wrong elements a place, a common factor or a transposition shows nothing
 TELLING = 4
 UNPLACED = frozenset({"few", "scattered"})
 
@@ -42,6 +42,8 @@ class Pattern:
     values: str
     ratio: float | None = None
     varied: bool = False
+    #: how many elements are wrong
+    count: int = 0
 
     def __str__(self) -> str:
         return " ".join([self.values, *self.where])
@@ -51,15 +53,16 @@ def pattern_of(mismatch: Mismatch) -> Pattern:
     """The pattern of what is wrong; `nowhere` if nothing is."""
     values = _values(mismatch)
     ratio = mismatch.ratio if values == "scaled" else None
-    return Pattern(_where(mismatch), values, ratio, mismatch.varied)
+    return Pattern(_where(mismatch), values, ratio, mismatch.varied, mismatch.wrong)
 
 
 def alike(start: Pattern, other: Pattern) -> tuple[bool, bool]:
     """Whether two patterns agree in where and in what values: they may be of one fault at other sizes or other values.
 
-    With a constant reference every constant error is a factor; then `scaled` and `other` cannot be told apart.
+    So few elements that any place fits them agree with nothing, unless the start has no more. With a constant reference every constant error is a factor; then `scaled` and `other` cannot be told apart.
     """
-    return _same_where(start.where, other.where), _same_values(start, other)
+    enough = other.count >= min(TELLING, start.count)
+    return enough and _same_where(start.where, other.where), _same_values(start, other)
 
 
 def _same_where(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -179,16 +182,17 @@ def describe(mismatch: Mismatch) -> str:
     """The mismatch in words: `wrong by a factor of 2 in the last 16 columns`."""
     if not mismatch.wrong:
         return "nothing is wrong"
-    found = pattern_of(mismatch)
+    found, said = pattern_of(mismatch), _said(mismatch)
     share = f"{mismatch.wrong} of {mismatch.total} elements"
     if found.where[0] in UNPLACED:
-        return f"{_said(found)} in {share}" + (", scattered" if found.where[0] == "scattered" else "")
-    return f"{_said(found)} {_placed(found.where, mismatch)} ({share})"
+        return f"{said} in {share}" + (", scattered" if found.where[0] == "scattered" else "")
+    return f"{said} {_placed(found.where, mismatch)} ({share})"
 
 
-def _said(found: Pattern) -> str:
-    if found.values == "scaled" and found.ratio is not None:
-        return f"wrong by a factor of {found.ratio:.3g}"
+def _said(mismatch: Mismatch) -> str:
+    values, ratio = _values(mismatch), mismatch.ratio
+    if values in ("scaled", "other") and ratio and mismatch.wrong > 1 and mismatch.explained >= NEARLY_ALL:
+        return f"wrong by a factor of {ratio:.3g}"
     return {
         "nan": "NaN",
         "some-nan": "partly NaN",
@@ -196,7 +200,7 @@ def _said(found: Pattern) -> str:
         "expected-nan": "compared with NaN",
         "zero": "zero",
         "transposed": "transposed",
-    }.get(found.values, "wrong")
+    }.get(values, "wrong")
 
 
 def _placed(where: tuple[str, ...], mismatch: Mismatch) -> str:

@@ -149,7 +149,9 @@ def test_real_values_compare_as_ever(device):
     assert run.code == 1
     assert run.error["type"] == "AssertionError"
     assert "MISMATCH True" in run.output
-    assert not run.of("compare")
+    compares = run.of("compare")
+    assert [e["matched"] for e in compares] == [True, False, True, False, False]
+    assert not any(e["virtual"] for e in compares)
 
 
 def test_the_questions_that_scripts_ask_cuda(device):
