@@ -29,6 +29,8 @@ from triage.tools.observe import environment_changes
 DEFAULT_ARCH = "sm_90a"
 #: how long the script may take, in seconds
 RUN_LIMIT = 300.0
+#: characters of an error that its title shows
+SHOWN = 120
 
 
 class NothingToBisectError(Exception):
@@ -62,7 +64,7 @@ class Answer:
         at = self.kernel.defined_at
         place = f" ({Path(at.file).name}:{at.line})" if at else ""
         one = decisive(self.error) if self.error else None
-        said = f": {one.type}: {told_line(one.message)}" if one else ""
+        said = f": {one.type}: {told_line(one.message)[:SHOWN]}" if one else ""
         return f"kernel {self.kernel.name}{place}{said}"
 
     @property

@@ -27,6 +27,8 @@ from triage.experiment.template import Program, Result, Template
 from triage.knowledge.switches import Effect, Switch
 from triage.model import ErrorRecord, Neighbour, SwitchSet, SwitchSetting
 
+#: what is said where no experiment was made
+TOO_LATE = "the time for experiments ran out before they showed anything"
 Trial = Callable[[Sequence[Setting]], Verdict]
 #: what the settings of a set are about, where the script itself wrote what fails
 OF_THE_SCRIPT = ("threads", "annotation", "op-annotation", "loop-kind", "attribute")
@@ -73,7 +75,7 @@ def bisect(
         refusal = work.search.begin(fault)
         found = Bisection(refusal, complete=False) if refusal else work.run(switches)
     except OutOfBudget:
-        found = Bisection("the time for experiments ran out before they showed anything", complete=False)
+        found = Bisection(TOO_LATE, complete=False)
     return Bisection(
         found.how, found.sets, found.neighbours, found.complete, found.compiler,
         len(work.search.log) + work.repeats, round(time.monotonic() - began, 2),
@@ -205,6 +207,8 @@ class _Bisecting:
         return self.search.judged(result).verdict == Verdict.SAME
 
     def how(self, sets: Sequence[SwitchSet], complete: bool) -> str:
+        if not sets and not self.search.log:
+            return TOO_LATE
         if not sets:
             refused = f"; with {self.refused} it lowers, and the device compiler refuses it" if self.refused else ""
             return (
@@ -250,6 +254,7 @@ READS = "the pass that fails, {fails}, works otherwise with it on the same progr
 GOVERNS = "it governs the pass that fails, {fails}, and what that pass gets is another program, too"
 BEFORE = "the first difference is that {first}; the pass that fails, {fails}, comes later"
 NO_PASS = "the first difference is that {first}; what fails is no pass, but {fails}"
+ABOUT = "it governs the pass that fails, {fails}; that this pass is at fault is not shown by that"
 PLAIN = "which pass is at fault is not shown by that"
 
 
@@ -260,10 +265,10 @@ def blamed(start: Result, cured: Result, chosen: Sequence[Setting]) -> str | Non
     names = [name for name, _ in before]
     if fails is not None and [name for name, _ in after].count(fails) <= names.count(fails):
         return SKIPPED.format(fails=fails)
-    if any(s.change is not None or s.target is not None for s in chosen):
-        return PLAIN  # the program was another one from the beginning
-    first = first_difference(before, after)
     passes = governed(chosen)
+    if any(s.change is not None or s.target is not None for s in chosen):  # another program from the beginning
+        return ABOUT.format(fails=fails) if fails in passes else PLAIN
+    first = first_difference(before, after)
     where = fails or ("the device compiler" if start.facts.get("phase") == "device" else "the code generator")
     of_fault = fails in passes or (fails is None and not {"codegen", "device-compile"}.isdisjoint(passes))
     if first is None:
