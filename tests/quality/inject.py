@@ -337,9 +337,7 @@ def host_dtype(tree: ast.Module, chance: random.Random) -> Iterator[Edit]:
     for call in host_calls(tree):
         for keyword in call.keywords:
             if keyword.arg == "dtype" and ast.unparse(keyword.value).startswith("torch."):
-                others = {"torch.float16", "torch.float32", "torch.bfloat16", "torch.int32"} - {
-                    ast.unparse(keyword.value)
-                }
+                others = {"torch.float16", "torch.float32", "torch.bfloat16"} - {ast.unparse(keyword.value)}
                 yield Edit(keyword.value, chance.choice(sorted(others)))
         if isinstance(call.func, ast.Attribute) and call.func.attr == "half" and not call.args:
             yield Edit(call, ast.unparse(call.func.value))
