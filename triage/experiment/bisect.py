@@ -222,8 +222,8 @@ class _Bisecting:
         """Whether the experiments show that the compiler is at fault and not the kernel.
 
         They do where an assertion of a pass fails, the pass is one that only optimizes (without it, or with it working
-        otherwise, the same program compiles and means the same), and nothing that the script itself sets makes the fault
-        go as well. That the program is right for another device says nothing.
+        otherwise, the same program compiles and computes the same), and nothing that the script itself sets makes the
+        fault go as well. That the program is right for another device says nothing.
         """
         error = self.search.error
         if error is None or not error.type.endswith("InternalError") or TO_THE_AUTHOR.search(told(error.message)):
@@ -231,7 +231,7 @@ class _Bisecting:
         if any(_of_the_script(setting) for _, chosen in sets for setting in chosen):
             return False
         return any(
-            one.effect != Effect.CHANGES
+            one.effect == Effect.PRESERVES
             and all(s.switch.kind == "pass-config" for s in chosen)
             and one.blame.startswith(STRONG)
             for one, chosen in sets

@@ -87,7 +87,7 @@ def how_sure(state: str, confidence: str, found_by: str | None) -> str:
 EFFECT = {
     "preserves": "the result stays the same",
     "reorders-floats": "sums may be rounded otherwise",
-    "changes-result": "the result may be another one",
+    "changes-result": "the result may be wrong",
 }
 LEVEL = {"lowers": "the kernel lowers", "builds": "the kernel builds"}
 
