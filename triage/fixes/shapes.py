@@ -14,7 +14,7 @@ from triage.fixes.proposal import Proposal, Question
 from triage.fixes.tree import Edit, Source
 
 #: index expressions of the same function that are tried where one is missing
-MOST_INDICES = 5
+MOST_INDICES = 4
 
 
 @dataclass(frozen=True)

@@ -72,21 +72,26 @@ def verify(
     compiler or without (`compile`). Raises `TemplateError`."""
     tried: list[Tried] = []
     known: set[str] = {_key(before)}
+    tuned, untried = False, False
     for proposal in proposals:
-        if len(tried) == MOST or left() <= 0:
-            break
         texts = {**before, **sources.apply(proposal.edits)}
-        if _key(texts) in known:
+        if _key(texts) in known or (tuned and proposal.tuning):
             continue
+        if len(tried) == MOST or left() <= 0:
+            untried = True
+            break
         known.add(_key(texts))
-        progress(f"trying: {proposal.title}")
+        progress(f"trying on a changed copy: {proposal.title}")
         seen = trials.run(texts, compile)
         patch = unified(before, {p: t for p, t in texts.items() if t != before[p]}, root)
         tried.append(_doubted(Tried(proposal, texts, patch, seen), sources))
+        tuned = tuned or (proposal.tuning and seen.healthy)  # another tuning would mean the same
     passing = [t for t in tried if t.seen.healthy and not all_of(start.attempted, t.seen.built)]
     further = tuple(t for t in tried if t not in passing and _further(finding, start, t.seen))
     ranked = sorted(passing, key=lambda t: (bool(t.proposal.guess), t.all_doubts, t.proposal.distance))
     chosen, why = _choose(ranked)
+    if chosen is not None and untried and not chosen.proposal.tuning:
+        chosen, why = None, "not all alternatives could be tried; --budget gives more time"
     if chosen is not None and not compile:
         confirmed = trials.run(chosen.texts, compile=True)
         if not confirmed.healthy:
