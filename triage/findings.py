@@ -249,11 +249,16 @@ def _at_culprit(
 def _with_switches(finding: Finding, bisected: Sequence[Bisected]) -> Finding:
     """The finding with what experiments on its kernel showed of switches and neighbours. Whose fault it is they tell only
     where nothing else does; they never tell the place."""
-    one = next((b for b in bisected if finding.about == f"kernel:{b.kernel}"), None)
-    if one is None:
-        return finding
-    owner = Owner.COMPILER if one.compiler and finding.owner is Owner.UNKNOWN else finding.owner
-    return replace(finding, switches=one.sets, neighbours=one.neighbours, owner=owner)
+    for one in bisected:
+        if finding.about == f"kernel:{one.kernel}":
+            unowned = one.compiler and finding.owner is Owner.UNKNOWN
+            finding = replace(
+                finding,
+                switches=one.sets or finding.switches,
+                neighbours=one.neighbours or finding.neighbours,
+                owner=Owner.COMPILER if unowned else finding.owner,
+            )
+    return finding
 
 
 def _with_related(finding: Finding, told: str, seen: Observability) -> Finding:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from triage.experiment.choose import Unit
+from triage.experiment.choose import Unit, threads
 from triage.experiment.minimal import OutOfBudget
 from triage.experiment.oracle import Verdict
 from triage.experiment.search import Search
@@ -54,6 +54,16 @@ def nearest(
     except OutOfBudget:
         return tuple(found), False
     return tuple(found), True
+
+
+def nearest_of(unit: Unit, passing: Sequence[int]) -> Neighbour | None:
+    """Of the passing values of a launch or a stage count that were tried for another reason, the nearest."""
+    if unit.kind not in KINDS or not passing:
+        return None
+    now = unit.value[0] if isinstance(unit.value, (list, tuple)) else unit.value
+    near = min(passing, key=lambda value: (abs(value - now), value))
+    what = "threads" if unit.kind == "threads" else f"{unit.key} of the {over(unit)}"
+    return Neighbour(KINDS[unit.kind], what, threads(unit) if unit.kind == "threads" else str(now), str(near))
 
 
 def of_unit(unit: Unit) -> list[Setting]:

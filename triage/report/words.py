@@ -107,4 +107,6 @@ def neighbour(one: NeighbourEntry) -> str:
 def _setting(one: SwitchSettingEntry) -> str:
     now = {"unset": "left unset", "left out": "left out"}.get(one["now"], f"= {one['now']}")
     was = {"unset": "not set now", "set": ""}.get(one["was"], f"now {one['was']}")
-    return f"{one['what']} {now}" + (f" ({was})" if was else "")
+    line = f"line {one['line']}" if one["line"] else ""
+    beside = ", ".join(part for part in (was, line) if part)
+    return f"{one['what']} {now}" + (f" ({beside})" if beside else "")

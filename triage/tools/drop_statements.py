@@ -8,17 +8,18 @@ from dataclasses import replace
 from triage.experiment.client import TemplateError
 from triage.experiment.kernels import Kernel
 from triage.experiment.localize import Localization, localize
+from triage.experiment.neighbours import nearest_of
 from triage.graph.spec import ToolSpec
-from triage.model import Confidence, Fact, FoundBy, StepOutcome, StepStatus, to_json
+from triage.model import Confidence, Fact, FoundBy, Neighbour, StepOutcome, StepStatus, to_json
 from triage.ownership import owner_by_path
 from triage.readers import decisive, from_event
-from triage.tools.base import Culprit, Result, Work
+from triage.tools.base import Bisected, Culprit, Result, Work
 from triage.tools.lower_kernels import failing_operation, program, reported_fault
 
 SPEC = ToolSpec(
     "drop-statements",
     "find the statement without which the kernel lowers",
-    adds=("culprit.line", "culprit.tries"),
+    adds=("culprit.line", "culprit.tries", "passing.threads", "passing.num_stages"),
     seconds=lambda facts: 10.0,
 )
 
@@ -50,12 +51,22 @@ def run(work: Work) -> Result:
     if found.location is not None:
         line = f"{found.location.file}:{found.location.line}"
         facts.append(Fact("culprit.line", line, work.about, source="drop-statements"))
+    near = _neighbours(found)
+    facts += [Fact(f"passing.{n.kind}", f"{n.was} → {n.now}", work.about, source="drop-statements") for n in near]
     return Result(
         outcome=StepOutcome.FINDING if found.location else StepOutcome.UNKNOWN,
         detail=f"{found.how} ({found.tries} lowerings)",
         facts=tuple(facts),
         culprits=(_culprit(kernel, found),),
+        bisected=(Bisected(kernel.id, neighbours=near),) if near else (),
     )
+
+
+def _neighbours(found: Localization) -> tuple[Neighbour, ...]:
+    """The nearest passing values of the setting that the fault was found to be about."""
+    values = [v for name, values in found.facts.items() if name.startswith("passing.") for v in values]
+    near = nearest_of(found.unit, values) if found.unit else None
+    return (near,) if near else ()
 
 
 def _by_line_directives(work: Work, kernel: Kernel) -> Result | None:
