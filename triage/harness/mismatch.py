@@ -19,8 +19,10 @@ MASK_LIMIT = 1 << 16
 RUNS = 16
 #: the last so many axes are told apart, those before them count as one
 AXES = 6
-#: ratio and spread are taken of so many wrong elements at most, evenly chosen
+#: of more wrong elements than this, values are looked at in some that are evenly chosen
 SAMPLE = 1 << 18
+#: an axis with more indices than this counts in so many groups for its digest
+GROUPS = 1 << 16
 #: elements agree with a common ratio up to this relative difference
 RATIO_TOLERANCE = 0.02
 #: where the script's own bound is not known, elements are wrong whose error is above this part of the largest
@@ -78,14 +80,15 @@ def summarize(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor)
     """The pattern of the `wrong` elements (`model.Mismatch` as JSON), and the mask, a byte an element, where it is small."""
     kind = str(actual.dtype).removeprefix("torch.")
     actual, expected = alike(actual, expected)
-    count = int(wrong.sum())
+    count = int(torch.count_nonzero(wrong))
     told: dict[str, Any] = {"shape": list(wrong.shape), "dtype": kind, "wrong": count, "total": wrong.numel()}
     mask = _bytes(wrong) if wrong.numel() <= MASK_LIMIT else None
     told["axes"], moments = _axes(wrong)
     told["digest"] = hashlib.sha256(mask or json.dumps([told["shape"], moments]).encode()).hexdigest()[:16]
     if count:
-        told |= _values(actual[wrong], expected[wrong])
-        told["transposed"] = _transposed(actual, expected, wrong, count)
+        told |= _values(*_sample(actual, expected, wrong, count), count)
+        told |= _not_finite(actual, expected, wrong)
+        told["transposed"] = _transposed(actual, expected, wrong)
     return told, mask
 
 
@@ -102,15 +105,26 @@ def _axes(wrong: torch.Tensor) -> tuple[list[dict[str, Any]], list[list[int]]]:
     if wrong.dim() > AXES:
         wrong = wrong.reshape(-1, *wrong.shape[wrong.dim() - AXES + 1 :])
     axes, moments = [], []
+    bits = wrong.contiguous().view(torch.uint8)
     for axis, extent in enumerate(wrong.shape):
         others = [other for other in range(wrong.dim()) if other != axis]
-        counts = wrong.sum(dim=others) if others else wrong.long()
+        counts = bits.sum(dim=others, dtype=torch.int32) if others else bits
         line = wrong.numel() // extent if extent else 0
-        touched, dense = counts > 0, counts * 2 >= max(line, 1)
+        touched = counts.bool()
+        dense = touched if line == 1 else counts >= (line + 1) // 2
         axes.append({"extent": int(extent), "touched": _runs(touched), "dense": _runs(dense)})
-        place = torch.arange(1, extent + 1, device=counts.device)
-        moments.append([int((counts * weight).sum()) for weight in (place, place * place % 1000003)])
+        moments.append(_moments(counts))
     return axes, moments
+
+
+def _moments(counts: torch.Tensor) -> list[int]:
+    """Two sums that differ, as good as always, where the counts do."""
+    if len(counts) > GROUPS:
+        step = -(-len(counts) // GROUPS)
+        counts = torch.nn.functional.pad(counts, (0, step * GROUPS - len(counts)))
+        counts = counts.view(GROUPS, step).sum(1, dtype=torch.int64)
+    place = torch.arange(1, len(counts) + 1, device=counts.device)
+    return [int((counts.long() * weight).sum()) for weight in (place, place * place % 1000003)]
 
 
 def _runs(chosen: torch.Tensor) -> dict[str, Any]:
@@ -136,37 +150,52 @@ def _ends(values: torch.Tensor) -> list[int]:
 # ------------------------------------------------------------------------------------------------------------ values
 
 
-def _values(actual: torch.Tensor, expected: torch.Tensor) -> dict[str, Any]:
-    """What the wrong elements hold: NaN, infinities and zeros, the largest errors, the ratio they share."""
+def _sample(
+    actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, count: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The wrong elements, or, of very many, some evenly chosen ones."""
+    if count <= SAMPLE:
+        return actual[wrong], expected[wrong]
+    step = max(wrong.numel() // SAMPLE, 1)
+    while any(math.gcd(step, extent) > 1 for extent in wrong.shape):  # else it would keep to some columns
+        step += 1
+    chosen = wrong.reshape(-1)[::step]
+    return actual.reshape(-1)[::step][chosen], expected.reshape(-1)[::step][chosen]
+
+
+def _not_finite(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> dict[str, int]:
+    """How many of all wrong elements are NaN or infinite where the reference is not, and where the reference is NaN."""
+    if not (actual.is_floating_point() or actual.is_complex()) or bool((actual.sum() + expected.sum()).isfinite()):
+        return {}
+    nan, lost = actual.isnan().logical_and_(wrong), expected.isnan().logical_and_(wrong)
+    infinite = actual.isinf().logical_and_(wrong).logical_and_(expected.isinf().logical_not_())
+    told = {"expected_nan": int(torch.count_nonzero(lost)), "inf": int(torch.count_nonzero(infinite))}
+    return told | {"nan": int(torch.count_nonzero(nan.logical_and_(lost.logical_not_())))}
+
+
+def _values(actual: torch.Tensor, expected: torch.Tensor, count: int) -> dict[str, Any]:
+    """What `count` wrong elements, or some of them, hold: zeros, the largest errors, the ratio they share."""
     if actual.is_complex():
         actual, expected = torch.view_as_real(actual).flatten(), torch.view_as_real(expected).flatten()
-    if not actual.is_floating_point():
-        actual, expected = actual.double(), expected.double()
-    elif actual.element_size() < 4:
-        actual, expected = actual.float(), expected.float()
-    nan, lost = actual.isnan(), expected.isnan()
-    told: dict[str, Any] = {
-        "nan": int((nan & ~lost).sum()),
-        "expected_nan": int(lost.sum()),
-        "inf": int((actual.isinf() & ~expected.isinf()).sum()),
-        "zeros": int((actual == 0).sum()),
-    }
+    actual, expected = actual.double(), expected.double()
+    told: dict[str, Any] = {}
+    told["zeros"] = round(int(torch.count_nonzero(actual == 0)) * count / max(len(actual), 1))
     error = actual.sub(expected).abs_()
-    finite = error.isfinite()
-    told["max_abs"] = float(error[finite].max()) if bool(finite.any()) else None
-    relative = error.div_(expected.abs())
-    finite = relative.isfinite()
-    told["max_rel"] = float(relative[finite].max()) if bool(finite.any()) else None
+    told["max_abs"] = _largest(error)
+    told["max_rel"] = _largest(error.div_(expected.abs()))
     return told | _ratio(actual, expected)
+
+
+def _largest(values: torch.Tensor) -> float | None:
+    finite = values[values.isfinite()]
+    return float(finite.max()) if len(finite) else None
 
 
 def _ratio(actual: torch.Tensor, expected: torch.Tensor) -> dict[str, Any]:
     """The factor between wrong elements and their expected values, and the share of them that it explains; `varied`:
     the expected values differ among themselves, so that a common factor says something."""
-    step = -(-actual.numel() // SAMPLE)
-    one, other = actual[::step].double(), expected[::step].double()
-    known = one.isfinite() & other.isfinite() & (other != 0)
-    one, other = one[known], other[known]
+    known = actual.isfinite() & expected.isfinite() & (expected != 0)
+    one, other = actual[known], expected[known]
     if not len(one):
         return {"ratio": None, "explained": 0.0, "varied": False}
     ratio = float((one * other).sum() / (other * other).sum())
@@ -178,9 +207,13 @@ def _ratio(actual: torch.Tensor, expected: torch.Tensor) -> dict[str, Any]:
     return {"ratio": ratio, "explained": float(fits.double().mean()), "varied": varied}
 
 
-def _transposed(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, count: int) -> float:
+def _transposed(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> float:
     """The share of wrong elements that hold what is expected at the place with the last two indices exchanged."""
     if actual.dim() < 2 or actual.shape[-1] != actual.shape[-2] or actual.shape[-1] == 1:
         return 0.0
-    close = wrong_elements(actual, expected.transpose(-1, -2), 1e-2, 1e-3, False).logical_not_()
-    return int((close & wrong).sum()) / count
+    step = -(-actual.numel() // SAMPLE)
+    rows = (..., slice(None, None, step), slice(None))
+    chosen = wrong[rows]
+    close = wrong_elements(actual[rows], expected.transpose(-1, -2)[rows], 1e-2, 1e-3, False).logical_not_()
+    count = int(torch.count_nonzero(chosen))
+    return int(torch.count_nonzero(close.logical_and_(chosen))) / count if count else 0.0
