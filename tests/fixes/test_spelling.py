@@ -43,3 +43,8 @@ def test_words_that_are_equally_near_are_equally_far():
 
 def test_nothing_is_near_a_word_of_its_own():
     assert nearest("frobnicate", ["gemm", "copy", "fill"]) == []
+
+
+def test_of_too_many_equally_near_names_none_is_offered():
+    assert nearest("alloc", [f"alloc_{n}" for n in range(9)]) == []
+    assert nearest("allocc", ["alloc", *(f"allocc_{n}" for n in range(9))]) == [(1, "alloc")]

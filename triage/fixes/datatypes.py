@@ -8,7 +8,7 @@ import libcst as cst
 
 from triage.fixes import tree
 from triage.fixes.buffers import Declared, declared
-from triage.fixes.host import creation, passed_for
+from triage.fixes.host import creation, declared_parameters, passed_for
 from triage.fixes.proposal import Proposal, Question
 from triage.fixes.shapes import Gemm, gemms
 from triage.fixes.tree import Edit
@@ -80,21 +80,30 @@ def host_dtype(q: Question) -> Iterator[Proposal]:
 
 
 def parameter_dtype(q: Question) -> Iterator[Proposal]:
-    """The kernel's parameter declared with the data type that its neighbours are declared with."""
+    """The kernel's parameter declared as its neighbours are, or with the type of the tensor that is passed."""
     name = str(q.captures.get("parameter") or "")
-    for source in q.sources:
-        for function in source.all(cst.FunctionDef):
-            params = {p.name.value: p for p in function.params.params if p.annotation is not None}
-            if name not in params:
-                continue
-            calls = {n: p.annotation.annotation for n, p in params.items() if p.annotation}
-            mine = calls[name]
-            if not isinstance(mine, cst.Call):
-                continue
-            own = tree.argument(mine, 1, "dtype")
-            others = [tree.argument(c, 1, "dtype") for n, c in calls.items() if n != name and isinstance(c, cst.Call)]
-            texts = dict.fromkeys(source.code(arg.value) for arg in others if arg is not None)
-            for text in texts:
-                if own is not None and source.code(own.value) != text:
-                    edit = Edit(source.path, own.value, tree.expression(text))
-                    yield Proposal(f"Declare {name} as {text}, like the other parameters", (edit,), OF_TYPES)
+    passed = _passed_dtype(q)
+    for source, calls in declared_parameters(q, name):
+        own = tree.argument(calls[name], 1, "dtype")
+        if own is None:
+            continue
+        others = [tree.argument(call, 1, "dtype") for other, call in calls.items() if other != name]
+        for text in dict.fromkeys(source.code(arg.value) for arg in others if arg is not None):
+            if source.code(own.value) != text:
+                edit = Edit(source.path, own.value, tree.expression(text))
+                yield Proposal(f"Declare {name} as {text}, like the other parameters", (edit,), OF_TYPES)
+        for where, value in q.sources.origins(source, own.value):
+            if passed and isinstance(value, cst.SimpleString) and value.evaluated_value != passed:
+                edit = Edit(where.path, value, tree.same_quotes(value, passed))
+                yield Proposal(f"Declare {name} as {passed}, as it is passed", (edit,), OF_TYPES)
+
+
+def _passed_dtype(q: Question) -> str:
+    """The type that the script gives the tensor which it passes, where that is written."""
+    for source, node in passed_for(q):
+        made = creation(q.sources, source, node)
+        dtype = tree.argument(made[1], None, "dtype") if made else None
+        if made and dtype is not None:
+            found = [tree.name_of(value) for _, value in q.sources.origins(made[0], dtype.value)]
+            return {"half": "float16", "float": "float32"}.get(found[0], found[0]) if len(found) == 1 else ""
+    return ""

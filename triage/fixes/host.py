@@ -101,6 +101,33 @@ def host_shape(q: Question) -> Iterator[Proposal]:
                     yield Proposal(f"Make the tensor {name} with extent {text}", (edit,), host=True)
 
 
+def factory_extent(q: Question) -> Iterator[Proposal]:
+    """The extent with which the kernel was built set to that of the tensor which is passed."""
+    name, axis, got = str(q.captures.get("parameter") or ""), q.captures.get("axis"), q.captures.get("got")
+    if not isinstance(axis, int) or not isinstance(got, int):
+        return
+    for source, calls in declared_parameters(q, name):
+        found = tree.argument(calls[name], 0, "shape")
+        shape = found.value if found is not None else None
+        if not isinstance(shape, cst.Tuple | cst.List) or axis >= len(shape.elements):
+            continue
+        for where, value in q.sources.origins(source, shape.elements[axis].value):
+            if tree.constant(value) == q.captures.get("expected"):
+                edit = Edit(where.path, value, cst.Integer(str(got)))
+                doubts = frozenset({"unused", "tiles", "elements"})
+                yield Proposal(f"Build the kernel for the extent {got}", (edit,), doubts, host=True)
+
+
+def declared_parameters(q: Question, name: str) -> Iterator[tuple[Source, dict[str, cst.Call]]]:
+    """The declarations of a kernel's parameters, of the kernels that have one of this name."""
+    for source in q.sources:
+        for function in source.all(cst.FunctionDef):
+            annotated = {p.name.value: p.annotation.annotation for p in function.params.params if p.annotation}
+            calls = {n: call for n, call in annotated.items() if isinstance(call, cst.Call)}
+            if name in calls:
+                yield source, calls
+
+
 def _shape(sources: Sources, source: Source, call: cst.Call) -> Shape | list[cst.Arg]:
     """The extents that a creating call is given: a written tuple, or single arguments."""
     plain = [arg for arg in call.args if not arg.star and arg.keyword is None]

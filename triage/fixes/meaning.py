@@ -8,7 +8,7 @@ where the patched program does what a healthy one hardly ever does, such as a ti
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triage.model import Access, BufferInfo, KernelRecord, Loop, Statement
@@ -23,24 +23,37 @@ MOVES = ("copy", "async_copy", "tma_copy", "im2col", "c2d_im2col")
 class Doubt:
     """Something unusual about buffers, which are named as the author named them.
 
-    `kind`: unused, output, tiles (how a tensor is cut into them), elements (which a loop touches), or dtype.
+    `kind`: unused, output, tiles (how a tensor is cut into them), elements (which a loop touches), dtype, or interface.
+    One about `everything` counts whatever was edited.
     """
 
     kind: str
     what: str
     buffers: frozenset[str]
+    everything: bool = False
 
 
 def program(record: KernelRecord) -> tuple[object, ...]:
     """Equal for kernels that compute the same: interface, buffers, grid and statements, without threads and schedules."""
     return (
-        record.name,
-        tuple((str(p.get("name")), str(p.get("dtype")), str(p.get("shape"))) for p in record.params),
+        *interface(record),
         tuple((b.name, b.dtype, b.shape) for b in record.buffers),
         tuple(launch.grid for launch in record.launches),
         _normal(record.out_idx, len(record.params)),
         tuple(_outline(record.statements)),
     )
+
+
+def interface(record: KernelRecord) -> tuple[object, ...]:
+    """What the caller of a kernel sees: its parameters with their types and shapes."""
+    return (record.name, *((str(p.get("name")), str(p.get("dtype")), str(p.get("shape"))) for p in record.params))
+
+
+def changed_interface(before: Sequence[KernelRecord], after: Sequence[KernelRecord]) -> list[Doubt]:
+    """Kernels that have other parameters than they had before the patch."""
+    there = {interface(record) for record in after}
+    names = dict.fromkeys(record.name for record in before if interface(record) not in there)
+    return [Doubt("interface", f"the parameters of {name} are others", frozenset(), everything=True) for name in names]
 
 
 def _normal(out_idx: object, count: int) -> tuple[int, ...]:
@@ -114,7 +127,7 @@ def _unused(record: KernelRecord, buffers: Mapping[str, BufferInfo]) -> Iterator
         if buffer.name in aliased or buffer.alias_of or "barrier" in buffer.scope:
             continue
         if buffer.param and buffer.name not in read | written:
-            yield Doubt("unused", f"nothing uses the tensor {buffer.name}", _named(buffer))
+            yield Doubt("unused", f"nothing uses the tensor {buffer.name}", _named(buffer), everything=True)
         if not buffer.param and buffer.name in written and buffer.name not in read:
             yield Doubt("unused", f"nothing reads {buffer.name}", _named(buffer))
 

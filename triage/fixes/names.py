@@ -12,8 +12,6 @@ from triage.fixes.proposal import Proposal, Question
 from triage.fixes.spelling import NICKNAMES, SYNONYMS, nearest
 from triage.fixes.tree import Edit, Source
 
-#: what is asked of a module: nearer names are tried first, and no more than these
-MOST_NAMES = 5
 #: names that scripts import under a name of their own
 USUAL_IMPORTS = {
     "T": "import tilelang.language as T", "tilelang": "import tilelang", "torch": "import torch",
@@ -33,7 +31,7 @@ def nearest_attribute(q: Question) -> Iterator[Proposal]:
         written += [name for name in imported if isinstance(name, cst.Name) and name.value == wrong]
         if not written:
             continue
-        for far, name in nearest(wrong, known)[:MOST_NAMES]:
+        for far, name in nearest(wrong, known):
             edits = tuple(Edit(source.path, node, cst.Name(name)) for node in written)
             yield Proposal(f"Write {name} instead of {wrong}", edits, distance=far)
         return
@@ -49,7 +47,7 @@ def nearest_module(q: Question) -> Iterator[Proposal]:
             for node in source.at(cst.Attribute, line)
             if tree.dotted(node) == wrong and isinstance(node.attr, cst.Name)
         ]
-        for far, name in nearest(last, q.vocabulary.names.get(parent, ()))[:MOST_NAMES]:
+        for far, name in nearest(last, q.vocabulary.names.get(parent, ())):
             for node in written:
                 edit = Edit(source.path, node.attr, cst.Name(name))
                 yield Proposal(f"Import {parent}.{name} instead of {wrong}", (edit,), distance=far)
@@ -65,10 +63,10 @@ def nearest_variable(q: Question) -> Iterator[Proposal]:
         visible = _visible(source, written[0]) | (
             {n for n in dir(builtins) if n.islower()} if len(wrong) > 3 else set()
         )
-        found = nearest(wrong, visible)
+        found = nearest(wrong, visible, related=False)
         if wrong in USUAL_IMPORTS and (not found or found[0][0] > 0):
             yield Proposal(f"Import {wrong}", (_imported(source, wrong),), distance=0)
-        for far, name in found[:MOST_NAMES]:
+        for far, name in found:
             edits = tuple(Edit(source.path, node, cst.Name(name)) for node in written)
             yield Proposal(f"Write {name} instead of {wrong}", edits, distance=far)
         members = _members(q, source, wrong)
@@ -140,7 +138,7 @@ def nearest_keyword(q: Question) -> Iterator[Proposal]:
                 known = set(_keywords(q, source, call)) - given
                 meant = SYNONYMS.get(wrong.lower())
                 found = [(1, meant)] if meant in known else nearest(wrong, known)
-                for far, name in found[:MOST_NAMES]:
+                for far, name in found:
                     edit = Edit(source.path, arg.keyword, cst.Name(name))
                     yield Proposal(f"Write {name}= instead of {wrong}=", (edit,), distance=far)
                 kept = [a for a in call.args if a is not arg]
@@ -180,7 +178,7 @@ def nearest_word(q: Question) -> Iterator[Proposal]:
         if not literals:
             continue
         found = [(0, NICKNAMES[wrong])] if wrong in NICKNAMES and q.captures.get("dtype") else nearest(wrong, known)
-        for far, name in found[:MOST_NAMES]:
+        for far, name in found:
             edits = tuple(Edit(source.path, node, tree.same_quotes(node, name)) for node in literals)
             yield Proposal(f'Write "{name}" instead of "{wrong}"', edits, distance=far)
 

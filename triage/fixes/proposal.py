@@ -43,7 +43,7 @@ class Question:
 
 
 #: a tile of another type than its tensor says something only about a change of types
-USUAL_DOUBTS = frozenset({"unused", "output", "tiles", "elements"})
+USUAL_DOUBTS = frozenset({"unused", "output", "tiles", "elements", "interface"})
 
 
 @dataclass(frozen=True)

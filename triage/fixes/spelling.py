@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+#: more candidates than these are no help to anybody
+MOST_NAMES = 6
 #: short names of data types that other libraries use, and what TileLang calls them
 NICKNAMES = {
     "half": "float16", "fp16": "float16", "f16": "float16", "float": "float32", "fp32": "float32", "f32": "float32",
@@ -33,10 +35,13 @@ def distance(one: str, other: str) -> int:
     return row[-1]
 
 
-def nearest(word: str, known: Iterable[str], most: int | None = None) -> list[tuple[int, str]]:
+def nearest(word: str, known: Iterable[str], related: bool = True) -> list[tuple[int, str]]:
     """Known words within reach of a misspelt one, the nearest first: as many letters apart as it has thirds, at least
-    one and at most three. A word that abbreviates or extends the other is in reach, too, behind these."""
-    reach = most if most is not None else max(1, min(3, len(word) // 3))
+    one and at most two. With `related` a word that abbreviates or extends the other is in reach, too, behind these.
+
+    No more than `MOST_NAMES`, and never some of several that are equally far: what is left out could be the right one.
+    """
+    reach = max(1, min(2, len(word) // 3))
     found = {}
     for name in known:
         if name == word:
@@ -44,9 +49,12 @@ def nearest(word: str, known: Iterable[str], most: int | None = None) -> list[tu
         far = distance(word, name)
         if far <= reach:
             found[name] = far
-        elif _related(word.lower(), name.lower()):
+        elif related and _related(word.lower(), name.lower()):
             found[name] = reach + 1
-    return sorted((far, name) for name, far in found.items())
+    ranked = sorted((far, name) for name, far in found.items())
+    while len(ranked) > MOST_NAMES:
+        ranked = [one for one in ranked if one[0] < ranked[-1][0]]
+    return ranked
 
 
 def _related(one: str, other: str) -> bool:

@@ -45,6 +45,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "argument-count": host.argument_count,
     "missing-argument": host.missing_argument,
     "host-shape": host.host_shape,
+    "factory-extent": host.factory_extent,
 }
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from triage.fixes.meaning import Doubt, doubts, program, uses_thread_index
+from triage.fixes.meaning import Doubt, changed_interface, doubts, program, uses_thread_index
 from triage.fixes.proposal import Proposal
 from triage.fixes.tree import Sources, unified
 from triage.fixes.trial import Seen, Trials, all_of
@@ -84,7 +84,7 @@ def verify(
         progress(f"trying on a changed copy: {proposal.title}")
         seen = trials.run(texts, compile)
         patch = unified(before, {p: t for p, t in texts.items() if t != before[p]}, root)
-        tried.append(_doubted(Tried(proposal, texts, patch, seen), sources))
+        tried.append(_doubted(Tried(proposal, texts, patch, seen), sources, start))
         tuned = tuned or (proposal.tuning and seen.healthy)  # another tuning would mean the same
     passing = [t for t in tried if t.seen.healthy and not all_of(start.attempted, t.seen.built)]
     further = tuple(t for t in tried if t not in passing and _further(finding, start, t.seen))
@@ -110,19 +110,18 @@ def _key(texts: Mapping[str, str]) -> str:
     return "\0".join(f"{path}\0{text}" for path, text in sorted(texts.items()))
 
 
-def _doubted(tried: Tried, sources: Sources) -> Tried:
-    """With the doubts about the buffers that the edited statements name."""
+def _doubted(tried: Tried, sources: Sources, start: Seen) -> Tried:
+    """With the doubts about the buffers that the edited statements name, and those that the start did not raise."""
     touched: set[str] = set()
     for edit in tried.proposal.edits:
         source = sources.files[edit.file]
         statement = source.enclosing_statement(edit.old)
         touched |= {name.value for name in source.all(cst.Name, statement)}
+    before = {doubt for record in start.records for doubt in doubts(record)}
     found = [doubt for record in tried.seen.records for doubt in doubts(record)]
-    return replace(
-        tried,
-        doubts=tuple(d for d in found if d.buffers & touched and d.kind in tried.proposal.doubts),
-        all_doubts=len(found),
-    )
+    found += changed_interface(start.records, tried.seen.records)
+    counts = [d for d in found if d.buffers & touched or (d.everything and d not in before)]
+    return replace(tried, doubts=tuple(d for d in counts if d.kind in tried.proposal.doubts), all_doubts=len(found))
 
 
 def _further(finding: Finding, start: Seen, seen: Seen) -> bool:
