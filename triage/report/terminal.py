@@ -255,5 +255,9 @@ def _report_place(page: Page, report: Report) -> Iterator[Text]:
     case = report.get("case")
     if case:
         yield Text(page.path(f"{case.rstrip('/')}/report.md"))
+        for artifact in report["artifacts"]:
+            if artifact["kind"] == words.MINIMIZED:
+                small = page.path(f"{case.rstrip('/')}/{artifact['path']}")
+                yield Text(f"{small} is your script made small, with the same fault")
     if rule:
         yield Text(f"triage explain {one_line(rule)} tells more about this kind of fault", style="dim")

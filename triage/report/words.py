@@ -45,6 +45,8 @@ NOT_RUN = "not run"
 
 #: why a step of the graph was not taken: its tool is planned only
 NOT_BUILT = "not built yet"
+#: the kind of artifact that is the script made small
+MINIMIZED = "minimized script"
 
 
 def measured_on(environment: Environment | None) -> str:

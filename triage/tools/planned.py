@@ -14,7 +14,6 @@ def _planned(name: str, title: str, *adds: str) -> ToolSpec:
 
 PLANNED = (
     _planned("read-artifacts", "read logs and profiles without running anything", "error.text", "error.stage"),
-    _planned("minimize", "shrink the script while the fault stays"),
     _planned("repeat", "run the comparison again and count", "comparison.failure_rate", "comparison.wrong_set"),
     _planned("vary-host", "vary seed, cache and process order"),
     _planned("serialize", "take all concurrency away", "serialized.failure_rate"),

@@ -11,6 +11,7 @@ from triage.tools import (
     drop_statements,
     lower_kernels,
     lower_trace,
+    minimize,
     observe,
     read_error,
     static_checks,
@@ -30,6 +31,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (lower_trace.SPEC, lower_trace.run),
     (drop_statements.SPEC, drop_statements.run),
     (bisect_switches.SPEC, bisect_switches.run),
+    (minimize.SPEC, minimize.run),
     (verify_fix.SPEC, verify_fix.run),
 )
 
