@@ -97,6 +97,15 @@ def test_where_no_switch_helps_it_is_said(template, failing) -> None:
     assert found.sets == () and found.how == "no switch makes the fault go" and found.complete
 
 
+def test_the_nearest_extent_and_data_type_that_work_are_told(template, failing) -> None:
+    found = run(failing("odd_tile"), template, "tl.force_let_inline")
+    assert [(n.kind, n.what, n.was, n.now) for n in found.neighbours] == [("extent", "extent of a, c", "100", "128")]
+    found = run(failing("too_small"), template, "tl.force_let_inline")
+    assert [(n.kind, n.what, n.was, n.now) for n in found.neighbours] == [("extent", "extent of rows", "16", "64")]
+    found = run(failing("unvectorized"), template, "tirx.disable_vectorize")
+    assert [(n.kind, n.was, n.now) for n in found.neighbours][-1:] == [("dtype", "float16", "float32")]
+
+
 def test_a_fault_that_does_not_come_again_is_not_bisected(template, failing, captured) -> None:
     good, _ = captured("second_of_two")
     found = bisect(good.program, template, TABLE, deadline=time.monotonic() + 60, fault=failing("warps").error)

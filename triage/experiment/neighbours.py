@@ -4,11 +4,12 @@ through, everything else unchanged. A neighbour tells what the fault depends on;
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 
 from triage.experiment.choose import Unit, threads
 from triage.experiment.minimal import OutOfBudget
-from triage.experiment.oracle import Verdict
+from triage.experiment.oracle import Verdict, told
 from triage.experiment.search import Search
 from triage.experiment.switches import Setting, over
 from triage.experiment.template import Change
@@ -27,6 +28,10 @@ NEAR = {
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float16")
 FALLBACK = ("float16", "float32")
 COUNTING = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64", "bool", "handle"})
+#: an extent above this is not the edge of a tile
+LARGEST_TILE = 1024
+#: buffers that are named of those that have an extent or data type
+SHOWN = 4
 #: what stands for a symbolic extent: a multiple of every tile edge in use
 CONSTANT = 128
 #: what a neighbour is of, by the kind of a switch or unit
@@ -36,6 +41,7 @@ KINDS = {
     "loop-annotation": "num_stages",
     "dtype": "dtype",
     "symbol": "extent",
+    "extent": "extent",
 }
 
 
@@ -44,7 +50,10 @@ def nearest(
 ) -> tuple[tuple[Neighbour, ...], bool]:
     """The nearest value of each thing that works, and whether everything was tried."""
     values = [s for s in options if s.switch.kind in ("threads", "target")]
-    values += [s for unit in search.units for s in of_unit(unit)]
+    named = [number for number in _numbers(search) if number <= LARGEST_TILE]
+    units = [unit for unit in search.units if unit.kind != "extent" or unit.value in named]
+    sizes = [*named, *(unit.value for unit in search.units if unit.kind == "extent")]
+    values += [setting for unit in units for setting in of_unit(unit, sizes)]
     found = []
     try:
         for _, group in itertools.groupby(values, key=lambda setting: setting.slot):
@@ -54,6 +63,12 @@ def nearest(
     except OutOfBudget:
         return tuple(found), False
     return tuple(found), True
+
+
+def _numbers(search: Search) -> list[int]:
+    """The numbers that the error names."""
+    text = told(search.error.message) if search.error else ""
+    return [int(number) for number in dict.fromkeys(re.findall(r"(?<![\w.])\d{1,6}(?![\w.])", text))]
 
 
 def nearest_of(unit: Unit, passing: Sequence[int]) -> Neighbour | None:
@@ -66,8 +81,8 @@ def nearest_of(unit: Unit, passing: Sequence[int]) -> Neighbour | None:
     return Neighbour(KINDS[unit.kind], what, threads(unit) if unit.kind == "threads" else str(now), str(near))
 
 
-def of_unit(unit: Unit) -> list[Setting]:
-    """Other values of a stage count, a data type or a symbolic extent, the nearest first."""
+def of_unit(unit: Unit, sizes: Sequence[int] = ()) -> list[Setting]:
+    """Other values of a stage count, a data type or an extent, the nearest first; `sizes` are extents worth trying."""
     if unit.kind == "loop-annotation" and unit.key == "num_stages" and isinstance(unit.value, int):
         stages = [n for n in unit.choices if isinstance(n, int)]
         return [
@@ -77,11 +92,24 @@ def of_unit(unit: Unit) -> list[Setting]:
     if unit.kind == "dtype" and unit.value not in COUNTING:
         other = FLOAT8 if str(unit.value).startswith("float8") else NEAR.get(str(unit.value), FALLBACK)
         return [
-            _value(unit, f"data type of {', '.join(unit.buffers[:4])}", name) for name in other if name != unit.value
+            _value(unit, f"data type of {', '.join(unit.buffers[:SHOWN])}", name)
+            for name in other
+            if name != unit.value
         ]
+    if unit.kind == "extent":
+        what = f"extent of {', '.join(unit.buffers[:SHOWN])}"
+        return [_value(unit, what, size) for size in tile_edges(unit.value, sizes)]
     if unit.kind == "symbol":
         return [_value(unit, f"extent {unit.value}", CONSTANT, "symbolic")]
     return []
+
+
+def tile_edges(size: int, others: Sequence[int]) -> list[int]:
+    """Usual edges of tiles near a size, multiples of 8, 16 and 32 and powers of two, and `others`, the nearest first."""
+    around = {size // step * step + more for step in (8, 16, 32) for more in (0, step)}
+    around |= {(1 << size.bit_length()) >> 1, 1 << size.bit_length(), (1 << size.bit_length()) >> 2}
+    around |= set(others)
+    return sorted((edge for edge in around if edge >= 8 and edge != size), key=lambda edge: (abs(edge - size), edge))
 
 
 def _value(unit: Unit, what: str, now: object, was: str = "") -> Setting:

@@ -2,8 +2,8 @@
 
 A **change** is `{"unit": id}`, with `"value"` where the unit has choices. A path in an id is the child numbers from the
 body of the function down, joined by dots; it stays valid under every change, because a removed statement leaves an
-empty one behind. Data types and symbols are changed in the saved JSON, before it is loaded: there every mention is
-one string or one node.
+empty one behind. Data types, symbols and extents are changed in the saved JSON, before it is loaded: there every mention
+is one string or one node.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ Change = dict[str, Any]
 SYMBOL_VALUE = 128
 REPLACEMENT_DTYPE = "float32"
 LAUNCH = "tl.launch_threads"
+#: kinds of changes that are made in the saved JSON
+IN_JSON = ("dtype", "symbol", "extent")
 
 
 class BadChange(ValueError):
@@ -27,8 +29,8 @@ class BadChange(ValueError):
 
 
 def edit_json(text: str, changes: list[Change]) -> str:
-    """Apply the changes of data types and symbols to a PrimFunc saved by `tvm.ir.save_json`."""
-    ours = [c for c in changes if c["unit"].split(":")[0] in ("dtype", "symbol")]
+    """Apply the changes of data types, symbols and extents to a PrimFunc saved by `tvm.ir.save_json`."""
+    ours = [c for c in changes if c["unit"].split(":")[0] in IN_JSON]
     if not ours:
         return text
     graph = json.loads(text)
@@ -36,8 +38,10 @@ def edit_json(text: str, changes: list[Change]) -> str:
         kind, _, name = change["unit"].partition(":")
         if kind == "dtype":
             _replace_dtype(graph, name, change.get("value", REPLACEMENT_DTYPE))
-        else:
+        elif kind == "symbol":
             _replace_symbol(graph, name, change.get("value", SYMBOL_VALUE))
+        else:
+            _replace_extent(graph, int(name), change.get("value", 1 << int(name).bit_length()))
     return json.dumps(graph)
 
 
@@ -64,6 +68,18 @@ def _replace_symbol(graph: dict[str, Any], name: str, value: int) -> None:
                 }
 
 
+def _replace_extent(graph: dict[str, Any], old: int, new: int) -> None:
+    """A number wherever it stands, except as the number of threads: the extents of tiles, loops and operands go together."""
+    nodes = graph["nodes"]
+    keys = {number for number, node in enumerate(nodes) if node.get("data") == LAUNCH}
+    maps = [node["data"] for node in nodes if node["type"] == "ffi.Map"]
+    launches = [data[at + 1] for data in maps for at in range(0, len(data), 2) if data[at] in keys]
+    threads = {count for number in launches for count in nodes[number]["data"]}
+    for number, node in enumerate(nodes):
+        if node["type"] == "ir.IntImm" and node["data"]["value"] == old and number not in threads:
+            node["data"]["value"] = new
+
+
 # ------------------------------------------------------------------------------------------------ changing them
 
 
@@ -75,7 +91,7 @@ def apply(func: Any, changes: list[Change]) -> Any:
     for change in changes:
         verb, _, rest = change["unit"].partition(":")
         path, *detail = rest.split(":")
-        if verb in ("dtype", "symbol"):
+        if verb in IN_JSON:
             continue
         if verb not in ("drop", "unwrap", "serial", "note", "threads", "alloc"):
             raise BadChange(f"nothing can be changed about {change['unit']}")

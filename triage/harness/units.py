@@ -1,7 +1,7 @@
 """Units of a PrimFunc: what lowering experiments can take away or change (`tir.py` does it).
 
 A **unit** is a statement, a loop around statements, an annotation, the number of threads, an allocation, a data type,
-or a symbolic extent. It is plain JSON:
+a symbolic extent, or a constant one of tiles. It is plain JSON:
 
     {"id", "kind", "path": path of its statement or null, "parent": path of the statement around it or null,
      "text": one line, "span": {"file", "line", "user"} or null,
@@ -23,6 +23,8 @@ Unit = dict[str, Any]
 #: thread counts to try: whole warps, and the sizes kernels are written for
 THREADS = (32, 64, 128, 256, 512)
 STAGES = (0, 1, 2, 3, 4)
+#: an extent below this is not the edge of a tile
+SMALLEST_TILE = 8
 #: operators that bind the index of a thread
 LAUNCH_INDICES = ("tl.launch_thread_idx", "launch_thread_idx")
 #: operators whose result or action depends on which thread it is, or how many there are
@@ -50,6 +52,7 @@ class Reader:
         self._thread_indices()
         self._dtypes()
         self._symbols()
+        self._extents()
         return self.units
 
     def _add(self, id: str, kind: str, path: str | None, parent: str | None, text: str, **fields: Any) -> Unit:
@@ -192,6 +195,22 @@ class Reader:
                     seen.setdefault(name, []).append(unit["id"])
         for name, users in seen.items():
             self._add(f"symbol:{name}", "symbol", None, None, f"{name} is symbolic", value=name, choices=users)
+
+    def _extents(self) -> None:
+        """Constant extents of the tiles. One that a parameter has among three or more is left alone: its strides are
+        products of it."""
+        tiles: dict[int, list[str]] = {}
+        fixed: set[int] = set()
+        for unit in self._buffers.values():
+            sizes = {extent for extent in unit["value"]["shape"] if isinstance(extent, int) and extent >= SMALLEST_TILE}
+            if unit["kind"] == "parameter":
+                fixed |= sizes if len(unit["value"]["shape"]) > 2 else set()
+                continue
+            for size in sizes:
+                tiles.setdefault(size, []).extend(unit["buffers"])
+        for size, names in tiles.items():
+            if size not in fixed:
+                self._add(f"extent:{size}", "extent", None, None, f"extent {size}", value=size, buffers=names)
 
     def _accesses(self, root: Any) -> dict[str, list[str]]:
         """Names of the buffers under a node; in a tile operator the access mask of a region says read or write."""

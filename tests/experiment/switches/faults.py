@@ -84,6 +84,19 @@ def too_small(table: T.Tensor((4, 256, 64), "float32"), picked: T.Tensor((256, 6
         T.copy(rows, picked[part * 64, 0])
 
 
+@T.prim_func
+def odd_tile(A: T.Tensor((100, 64), "float16"), B: T.Tensor((64, 128), "float16"), C: T.Tensor((100, 128), "float32")):
+    with T.Kernel(1, threads=128) as _:
+        a = T.alloc_shared((100, 64), "float16")
+        b = T.alloc_shared((64, 128), "float16")
+        c = T.alloc_fragment((100, 128), "float32")
+        T.clear(c)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.gemm(a, b, c)
+        T.copy(c, C)
+
+
 AMPERE = {"kind": "cuda", "arch": "sm_80"}
 
 for kernel, options in (
@@ -93,6 +106,7 @@ for kernel, options in (
     (persistent, {}),
     (warps, {}),
     (too_small, {}),
+    (odd_tile, {}),
 ):
     with contextlib.suppress(Exception):
         tilelang.compile(kernel, **options)
