@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import libcst as cst
 
@@ -13,8 +14,9 @@ from triage.fixes.verify import MOST, Outcome, fixes_of, verify
 from triage.model import Access, BufferInfo, Finding, KernelRecord, State, Statement
 
 TEXT = "value = 0\n"
-FAULT = Finding(State.LOCALIZED, None, "a fault", "", rule="TLG014")
-LATER = Finding(State.LOCALIZED, None, "another fault", "", rule="TLG027")
+FAULT = Finding(State.LOCALIZED, None, "a fault", "", rule="TLG014", stage="dsl")
+LATER = Finding(State.LOCALIZED, None, "another fault", "", rule="TLG027", stage="layout")
+EARLIER = Finding(State.LOCALIZED, None, "an earlier fault", "", rule="TLE014", stage="import")
 START = Seen(faults=(Fault(FAULT),), ended="failed", attempted=("main",))
 
 
@@ -107,8 +109,8 @@ def test_a_script_that_builds_less_than_it_tried_before_does_not_pass():
 
 
 def test_one_that_only_gets_further_says_so():
-    further = Seen(faults=(Fault(LATER),), ended="failed", built=("main",), attempted=("main",))
-    outcome = decide({1: further})
+    further = Seen(faults=(Fault(LATER),), ended="failed", attempted=("main",))
+    outcome = decide({1: further, 2: replace(further, faults=(Fault(EARLIER),))})
     (fix,) = fixes_of(outcome, "")
     assert fix.verified == "failed"
     assert "further" in fix.detail and "TLG027" in fix.detail

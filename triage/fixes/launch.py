@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from triage.fixes import tree
-from triage.fixes.buffers import declarations, shape_of
+from triage.fixes.buffers import declared, shape_of
 from triage.fixes.proposal import Proposal, Question
-from triage.fixes.shapes import gemms
 from triage.fixes.tree import Edit, Source
 
 #: numbers of threads that whole warps and warp groups make up
@@ -101,30 +100,25 @@ def feature_arch(q: Question) -> Iterator[Proposal]:
 def tile_size(q: Question) -> Iterator[Proposal]:
     """Tile extents of a T.gemm set to the nearest that its instructions take, wherever the number stands."""
     extent = q.captures.get("extent") or q.captures.get("k")
-    for gemm in gemms(q):
-        for shape in gemm.shapes:
+    done: set[int] = set()
+    for source, call in (*_gemms_at(q), *((s, c) for s in q.sources for c in s.all(cst.Call))):
+        if "gemm" not in tree.name_of(call):
+            continue
+        for arg in call.args[:3]:
+            shape = shape_of(q.sources, declared(q.sources, source, arg.value))
             for dim in shape.dims if shape else ():
                 for where, value in q.sources.origins(shape.source, dim) if shape else ():
                     now = tree.constant(value)
-                    if isinstance(now, int) and (extent is None or now == extent):
-                        for size in sorted(TILES, key=lambda n: (abs(math.log2(n / max(now, 1))), -n)):
-                            if size != now:
-                                edit = Edit(where.path, value, cst.Integer(str(size)))
-                                yield Proposal(f"Use tiles of {size} instead of {now}", (edit,), tuning=True)
-    for source, line in q.places():
-        yield from _sizes_at(q, source, line, extent)
-
-
-def _sizes_at(q: Question, source: Source, line: int, extent: object) -> Iterator[Proposal]:
-    """Written extents with the number that the error names, where the place itself is no T.gemm."""
-    if not isinstance(extent, int):
-        return
-    for name in source.at(cst.Name, line):
-        for buffer in declarations(q.sources, source, name):
-            shape = shape_of(q.sources, buffer)
-            for dim in shape.dims if shape else ():
-                for where, value in q.sources.origins(shape.source, dim) if shape else ():
-                    if tree.constant(value) == extent:
-                        for size in sorted(TILES, key=lambda n: (abs(math.log2(n / extent)), -n)):
+                    if id(value) in done or not isinstance(now, int) or now <= 0 or extent not in (None, now):
+                        continue
+                    done.add(id(value))
+                    for size in sorted(TILES, key=lambda n: (abs(math.log2(n / now)), -n)):
+                        if size != now:
                             edit = Edit(where.path, value, cst.Integer(str(size)))
-                            yield Proposal(f"Use tiles of {size} instead of {extent}", (edit,), tuning=True)
+                            yield Proposal(f"Use tiles of {size} instead of {now}", (edit,), tuning=True)
+
+
+def _gemms_at(q: Question) -> Iterator[tuple[Source, cst.Call]]:
+    for source, line in q.places():
+        for call in source.at(cst.Call, line):
+            yield source, call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterable, Iterator
 
 import libcst as cst
@@ -173,21 +174,29 @@ def nearest_word(q: Question) -> Iterator[Proposal]:
     known = set(_words(q))
     if not wrong or not known:
         return
+    whole = re.compile(rf"(?<![\w.-]){re.escape(wrong)}(?![\w-])")
     for source in q.sources:
-        literals = [n for n in source.all(cst.SimpleString) if n.evaluated_value == wrong]
+        literals = [n for n in source.all(cst.SimpleString) if whole.search(n.value)]
         if not literals:
             continue
-        found = [(0, NICKNAMES[wrong])] if wrong in NICKNAMES and q.captures.get("dtype") else nearest(wrong, known)
-        for far, name in found:
-            edits = tuple(Edit(source.path, node, tree.same_quotes(node, name)) for node in literals)
+        nickname = NICKNAMES.get(wrong) if q.captures.get("dtype") else None
+        for far, name in [(1, nickname)] if nickname else nearest(wrong, known):
+            edits = tuple(Edit(source.path, node, _with_word(node, whole, name)) for node in literals)
             yield Proposal(f'Write "{name}" instead of "{wrong}"', edits, distance=far)
 
 
+def _with_word(node: cst.SimpleString, wrong: re.Pattern[str], name: str) -> cst.SimpleString:
+    return node.with_changes(value=wrong.sub(lambda _: name, node.value))
+
+
 def _words(q: Question) -> Iterator[str]:
+    """The words that would do in the place of the wrong one."""
     if q.captures.get("dtype"):
         yield from (name for name in q.vocabulary.dtypes if "x" not in name and "[" not in name)
+    elif q.captures.get("word"):
+        yield from q.vocabulary.targets
     elif q.captures.get("key"):
         yield from q.vocabulary.options
-    allowed = q.captures.get("allowed")
-    if allowed:
-        yield from (word.strip(" '\"[](){}") for word in str(allowed).split(","))
+        yield from (p.name.value for s in q.sources for f in s.all(cst.FunctionDef) for p in f.params.params)
+    if q.captures.get("allowed"):
+        yield from (word.strip(" '\"[](){}") for word in str(q.captures["allowed"]).split(","))

@@ -19,7 +19,7 @@ from triage.fixes.meaning import Doubt, changed_interface, doubts, program, uses
 from triage.fixes.proposal import Proposal
 from triage.fixes.tree import Sources, unified
 from triage.fixes.trial import Seen, Trials, all_of
-from triage.model import Finding, Fix
+from triage.model import STAGES, Finding, Fix
 
 #: candidates that are tried for one fault
 MOST = 12
@@ -117,20 +117,28 @@ def _doubted(tried: Tried, sources: Sources, start: Seen) -> Tried:
         source = sources.files[edit.file]
         statement = source.enclosing_statement(edit.old)
         touched |= {name.value for name in source.all(cst.Name, statement)}
-    before = {doubt for record in start.records for doubt in doubts(record)}
+    before = [doubt for record in start.records for doubt in doubts(record)]
     found = [doubt for record in tried.seen.records for doubt in doubts(record)]
     found += changed_interface(start.records, tried.seen.records)
     counts = [d for d in found if d.buffers & touched or (d.everything and d not in before)]
+    if tried.proposal.tuning and start.records and len(found) > len(before):  # it names no buffer, and concerns all
+        counts = [d for d in found if d not in before]
     return replace(tried, doubts=tuple(d for d in counts if d.kind in tried.proposal.doubts), all_doubts=len(found))
 
 
 def _further(finding: Finding, start: Seen, seen: Seen) -> bool:
-    """Whether a run ended at another fault than the one asked about, later than it."""
+    """Whether a run ended at another fault than the one asked about, which comes later: in a later stage, further down
+    in the same file, or after more kernels."""
     if seen.broken or not seen.faults:
         return False
-    rules = {fault.finding.rule for fault in seen.faults}
-    later = len(seen.built) > len(start.built) or len(seen.attempted) > len(start.attempted)
-    return finding.rule not in rules and None not in rules and later
+    other = seen.faults[0].finding
+    if other.rule is None or finding.rule in {fault.finding.rule for fault in seen.faults}:
+        return False
+    if other.stage in STAGES and finding.stage in STAGES and other.stage != finding.stage:
+        return STAGES.index(other.stage) > STAGES.index(finding.stage)
+    one, two = finding.location, other.location
+    below = one is not None and two is not None and one.file == two.file and two.line > one.line
+    return below or len(seen.built) > len(start.built)
 
 
 def _choose(ranked: Sequence[Tried]) -> tuple[Tried | None, str]:

@@ -57,15 +57,21 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Public names by module, parameters by function, names of data types, keys of pass configurations."""
+    """Public names by module, parameters by function, names of data types, keys of pass configurations.
+
+    `targets`: architectures and kinds of targets, which no interpreter lists; they come from the table of devices.
+    """
 
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     parameters: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
-def ask(runner: ScriptRunner, modules: Iterable[str] = (), seconds: float = 30.0) -> Vocabulary:
+def ask(
+    runner: ScriptRunner, modules: Iterable[str] = (), targets: Iterable[str] = (), seconds: float = 30.0
+) -> Vocabulary:
     """What the interpreter of `runner` knows; empty where it does not say. Raises `TemplateError`."""
     asked = tuple(dict.fromkeys((*MODULES, *modules)))
     shown = runner.run(Candidate(PROBE, asked), seconds)
@@ -73,11 +79,12 @@ def ask(runner: ScriptRunner, modules: Iterable[str] = (), seconds: float = 30.0
     lines = path.read_text("utf-8", "replace").splitlines() if path.is_file() else []
     answer = next((line.removeprefix(MARK) for line in lines if line.startswith(MARK)), None)
     if answer is None:
-        return Vocabulary()
+        return Vocabulary(targets=tuple(targets))
     names, parameters, types, options = json.loads(answer)
     return Vocabulary(
         {module: tuple(found) for module, found in names.items()},
         {name: tuple(Parameter(*one) for one in found) for name, found in parameters.items()},
         tuple(types),
         tuple(options),
+        tuple(targets),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from triage.experiment.client import TemplateError
 from triage.experiment.scripts import Candidate, ScriptRunner
 from triage.graph.spec import ToolSpec
-from triage.lints import DeviceTableError, load_devices
+from triage.lints import DeviceTable, DeviceTableError, load_devices
 from triage.model import Fact, Finding, State, StepOutcome, StepStatus
 from triage.report.build import rank
 from triage.tools.base import ChangedFile, Repair, Result, Work
@@ -142,7 +142,7 @@ def _try(
     if fault is None:
         return None, "the unchanged script does not show this fault on a copy, so no change can be verified"
     question = Question(
-        finding, Sources(texts), fault.error, ask(trials.runner, _modules(finding)), start.records,
+        finding, Sources(texts), fault.error, ask(trials.runner, _modules(finding), _targets(trials.devices)), start.records,
         neighbours=tuple(n for c in work.culprits for n in c.neighbours), fields=fault.fields,
     )  # fmt: skip
     return verify(
@@ -194,6 +194,11 @@ def _root(work: Work, files: Mapping[str, UserFile]) -> str:
     folder = str(Path(work.options.cwd).absolute())
     inside = all(Path(path).is_relative_to(folder) for path in files)
     return folder if inside else os.path.commonpath([str(Path(path).parent) for path in files])
+
+
+def _targets(devices: DeviceTable) -> tuple[str, ...]:
+    """Words that a target may consist of: architectures, also with the letters for their own instructions, and kinds."""
+    return (*devices, *(f"{name}a" for name in devices if name.startswith("sm_")), "cuda", "hip", "c", "llvm", "metal")
 
 
 def _modules(finding: Finding) -> tuple[str, ...]:
