@@ -52,6 +52,20 @@ FAILS = {
         "torch.allclose",
     ),
     "a function": ("def same(x, y):\n    return torch.allclose(x, y)\n\nassert same(b, ref)", "torch.allclose"),
+    "one of several": (
+        "ok = True\nfor x in (b, ref, b, ref):\n    ok &= torch.allclose(x, ref)\nif not ok:\n    sys.exit(1)", "torch.allclose"
+    ),
+    "a main function": (
+        "def main():\n    if not torch.allclose(b, ref):\n        print('FAILED')\n        return 1\n    return 0\n\nsys.exit(main())",
+        "torch.allclose",
+    ),
+    "an argument": (
+        "def expect(flag, text='wrong'):\n    if not flag:\n        raise RuntimeError(text)\n\nexpect(torch.allclose(b, ref))",
+        "torch.allclose",
+    ),
+    "NumPy in both": (
+        "import numpy.testing\nif not np.allclose(b.numpy(), ref.numpy()):\n    raise ValueError", "numpy.allclose"
+    ),
     "a list": ("ok = []\nfor i in range(4):\n    ok.append(torch.equal(b, ref))\nassert all(ok)", "torch.equal"),
     "caught": (
         "try:\n    torch.testing.assert_close(b, ref)\nexcept AssertionError as error:\n    raise RuntimeError('wrong') from error",
@@ -81,6 +95,9 @@ UNRELATED = {
     "no kernel": "assert torch.rand(64, 48).sub(ref).abs().max() < 1e-3",
     "an error of a package": "if not torch.allclose(b, ref):\n    torch.zeros(2) @ torch.zeros(3)",
     "a comparison that holds": "ok = torch.allclose(b, b + 0)\nassert ok and len(sys.argv) > 5",
+    "a raise on a parameter": "def main(n):\n    print(torch.allclose(b, ref))\n    if n < 5:\n        raise ValueError('few')\n\nmain(4)",
+    "a parameter beside tensors": "def main(x, y, n):\n    if n < 5:\n        raise ValueError('few')\n\nmain(b, ref, n=4)",
+    "a condition after one that left": "def main(n=4):\n    if torch.equal(b, ref):\n        return\n    if n < 5:\n        raise ValueError\n\nmain()",
     "a missing name": "tilelang.testing.torch_assert_close(b, ref)",
     "a shape": "torch.testing.assert_close(b[0], ref)",
 }

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import errors
+from .deciding import Passed
 
 #: failed comparisons that are told for one line of the script; a loop may make thousands
 LIMIT = 32
@@ -60,11 +61,11 @@ FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """One that was told: its number, whether it agreed, and the user's frames on the way to it as (file, line)."""
+    """One that was told: its number, whether it agreed, and the way through the script that led to it."""
 
     id: str
     matched: bool
-    through: frozenset[tuple[str, int]]
+    through: tuple[Passed, ...]
 
 
 class Comparisons:
@@ -129,7 +130,14 @@ class Comparisons:
         torch = sys.modules.get("torch")
         if getattr(self._local, "inside", False) or torch is None or torch.compiler.is_compiling():
             return False
-        return known.asserts or self.context.is_user(sys._getframe(2).f_code.co_filename)
+        if known.asserts:
+            return True
+        frame = sys._getframe(2)
+        while (
+            errors.is_harness(frame.f_code.co_filename) and frame.f_back is not None
+        ):  # the virtual device's own wrapper
+            frame = frame.f_back
+        return bool(self.context.is_user(frame.f_code.co_filename))
 
     # --------------------------------------------------------------------------------------------------- telling
 
@@ -137,27 +145,24 @@ class Comparisons:
         self, name: str, known: Function, args: tuple[Any, ...], kwargs: dict[str, Any], matched: bool
     ) -> Comparison | None:
         with self.context.guarded(f"look at the operands of {name}"):
+            through = _way(self.context)
+            key = (name, through[-1:], matched)
+            self._counts[key] += 1
+            if self._counts[key] > (1 if matched else LIMIT):
+                return None
             given = known.parameters | dict(zip(known.parameters, args, strict=False)) | kwargs
             one, other = (given.pop(operand) for operand in list(known.parameters)[:2])
             if self._is_made_up(one) or self._is_made_up(other):
                 return None
             bounds = _bounds(name, given)
             pairs = [(a, e, *_tolerance(name, a, e, bounds)) for a, e in _pairs(one, other)]
-            return self._record(name, pairs, matched, bounds)
+            return self._emit(name, matched, through, self._look(pairs, matched, bounds))
         return None
 
-    def _record(
-        self, name: str, pairs: list[tuple[Any, ...]], matched: bool, bounds: dict[str, Any]
-    ) -> Comparison | None:
-        """Write the event of a comparison: of several pairs of tensors the first that does not agree."""
+    def _look(self, pairs: list[tuple[Any, ...]], matched: bool, bounds: dict[str, Any]) -> dict[str, Any]:
+        """What is told of a comparison: of several pairs of tensors the first that does not agree."""
         from . import mismatch
 
-        frames = _user_frames(self.context)
-        place = frames[-1] if frames else None
-        key = (name, place, matched)
-        self._counts[key] += 1
-        if self._counts[key] > (1 if matched else LIMIT):
-            return None
         told: dict[str, Any] = {}
         with sys.modules["torch"].no_grad():
             for actual, expected, rtol, atol in pairs:
@@ -173,7 +178,7 @@ class Comparisons:
                     told = about | self._mismatch(actual, expected, wrong)
                 if some:
                     break
-        return self._emit(name, matched, frames, told)
+        return told
 
     def _mismatch(self, actual: Any, expected: Any, wrong: Any) -> dict[str, Any]:
         """The pattern of the wrong elements, and which operand a launch wrote: that one counts as the actual one."""
@@ -197,9 +202,9 @@ class Comparisons:
         capture = self.context.capture
         return None if capture is None else capture.outputs.writer(tensor)
 
-    def _emit(self, name: str, matched: bool, frames: tuple[tuple[str, int], ...], about: dict[str, Any]) -> Comparison:
-        told = Comparison(f"m{next(self._numbers)}", matched, frozenset(frames))
-        at = {"file": frames[-1][0], "line": frames[-1][1]} if frames else None
+    def _emit(self, name: str, matched: bool, through: tuple[Passed, ...], about: dict[str, Any]) -> Comparison:
+        told = Comparison(f"m{next(self._numbers)}", matched, through)
+        at = {"file": through[-1].function[0], "line": through[-1].line} if through else None
         self.context.emit("compare", id=told.id, function=name, at=at, virtual=False, matched=matched, summary=about)
         self.told.append(told)
         return told
@@ -228,12 +233,12 @@ class Comparisons:
         return None
 
     def _decided(self, decision: Any) -> str | None:
-        """The last failed comparison that decided; else what the script compared by arithmetic of its own."""
+        """The last comparison that decided and failed; where none decided, what the script compared by its own arithmetic."""
         if decision is None:
             return None
-        last = next((c for c in reversed(self.told) if decision.rests_on(c.through)), None)
-        if last is not None:
-            return None if last.matched else last.id
+        decided = [comparison for comparison in self.told if decision.rests_on(comparison.through)]
+        if decided:
+            return next((comparison.id for comparison in reversed(decided) if not comparison.matched), None)
         for pair in decision.operands():
             if any(map(self._is_made_up, pair)):
                 return None
@@ -316,12 +321,12 @@ def _vacuous(actual: Any, expected: Any, nan_agrees: bool) -> str:
     return ""
 
 
-def _user_frames(context: Any) -> tuple[tuple[str, int], ...]:
-    """File and line of the user's frames that are running, the innermost last."""
+def _way(context: Any) -> tuple[Passed, ...]:
+    """The way through the user's functions to the place that is running, which is the last."""
     found = []
     frame = sys._getframe(1)
     while frame is not None:
         if context.is_user(frame.f_code.co_filename):
-            found.append((frame.f_code.co_filename, frame.f_lineno))
+            found.append(Passed.of(frame, frame.f_lineno))
         frame = frame.f_back
     return tuple(reversed(found))

@@ -11,6 +11,8 @@ Expressions are read from the source. Only what has no effect is evaluated again
 from __future__ import annotations
 
 import ast
+import functools
+import itertools
 import linecache
 import operator
 import types
@@ -50,20 +52,46 @@ class Step:
         return range(first, (getattr(self.node, "end_lineno", None) or first) + 1)
 
 
+@dataclass(frozen=True)
+class Passed:
+    """A place on the way through the script: a line, and the function it is in, known by file and first line."""
+
+    function: tuple[str, int]
+    line: int
+
+    @staticmethod
+    def of(frame: types.FrameType, line: int) -> Passed:
+        return Passed((frame.f_code.co_filename, frame.f_code.co_firstlineno), line)
+
+
 @dataclass
 class Decision:
-    """`kind`: assert, raise or exit. `steps`: what decided, then what that was computed from, and so on. `through` are file
-    and line of the user's frames on the way."""
+    """`kind`: assert, raise or exit. `steps`: what decided, then what that was computed from, and so on. `users` are the
+    user's frames on the way to the end, each with its line, the innermost last."""
 
     kind: str
-    through: tuple[tuple[str, int], ...]
+    users: list[tuple[types.FrameType, int]]
     steps: list[Step] = field(default_factory=list)
 
-    def rests_on(self, through: frozenset[tuple[str, int]]) -> bool:
+    @property
+    def through(self) -> tuple[Passed, ...]:
+        return tuple(Passed.of(frame, line) for frame, line in self.users)
+
+    def rests_on(self, through: tuple[Passed, ...]) -> bool:
         """Whether a comparison made on this way through the script is among what decided."""
-        return any(
-            (step.frame.f_code.co_filename, line) in through for step in self.steps for line in step.lines
-        )  # fmt: skip
+        return any(self._made_in(step, through) for step in self.steps)
+
+    def _made_in(self, step: Step, through: tuple[Passed, ...]) -> bool:
+        """Whether the way leads through the lines of a step, and not on into the call in which the script ended: what was
+        compared there was not compared to compute an argument."""
+        at = [frame for frame, _ in self.users].index(step.frame)
+        ended = Passed.of(*self.users[at + 1]) if at + 1 < len(self.users) else None
+        here = Passed.of(step.frame, 0)
+        for passed, following in itertools.zip_longest(through, through[1:]):
+            into_the_end = ended is not None and following is not None and following.function == ended.function
+            if passed.function == here.function and passed.line in step.lines and not into_the_end:
+                return True
+        return False
 
     def bounds(self) -> list[float]:
         """The numbers that the nearest condition compares with, also those that a name stands for."""
@@ -97,14 +125,14 @@ def of_error(error: BaseException, context: Any) -> Decision | None:
     if statement is None:
         return None
     kind = "exit" if isinstance(error, SystemExit) else "assert" if isinstance(statement, ast.Assert) else "raise"
-    decision = Decision(kind, tuple((f.f_code.co_filename, at) for f, at in users))
+    decision = Decision(kind, users)
     if isinstance(statement, ast.Assert):
         decision.steps.append(Step(statement.test, frame))
     else:
         if not isinstance(statement, ast.Raise):  # such as `self.assertTrue(torch.allclose(a, b))`
             decision.steps.append(Step(statement, frame))
         decision.steps += [Step(test, frame) for test in _conditions(_scope(frame), statement)]
-    _follow(decision, users)
+    _follow(decision)
     return decision
 
 
@@ -117,9 +145,9 @@ def _entries(trace: types.TracebackType | None) -> list[tuple[types.FrameType, i
     return found
 
 
-def _follow(decision: Decision, users: list[tuple[types.FrameType, int]]) -> None:
+def _follow(decision: Decision) -> None:
     """Add what the names in the steps were bound to, in the function or, for its parameters, in the call."""
-    callers = {users[n][0]: users[n - 1] for n in range(1, len(users))}
+    callers = {inner[0]: outer for outer, inner in itertools.pairwise(decision.users)}
     seen: set[tuple[types.FrameType, str]] = set()
     for step in decision.steps:  # which grows
         if len(decision.steps) > LIMIT:
@@ -129,20 +157,35 @@ def _follow(decision: Decision, users: list[tuple[types.FrameType, int]]) -> Non
                 continue
             seen.add((step.frame, name))
             decision.steps += [Step(value, step.frame) for value in _bound(_scope(step.frame), name)]
-            code = step.frame.f_code
-            if name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] and step.frame in callers:
+            if step.frame in callers:
                 frame, line = callers[step.frame]
-                call = _statement(frame, line)
-                if call is not None:
-                    decision.steps.append(Step(call, frame))
+                decision.steps += [Step(value, frame) for value in _given(step.frame.f_code, name, frame, line)]
+
+
+def _given(code: types.CodeType, name: str, frame: types.FrameType, line: int) -> Iterator[ast.expr]:
+    """What a parameter of a function was given in the statement that called it."""
+    parameters = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    call = _statement(frame, line) if name in parameters else None
+    for node in ast.walk(call) if call is not None else ():
+        if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != code.co_name:
+            continue
+        bound = int(isinstance(node.func, ast.Attribute) and parameters[0] in ("self", "cls"))
+        at = parameters.index(name) - bound
+        if 0 <= at < len(node.args):
+            yield node.args[at]
+        yield from (keyword.value for keyword in node.keywords if keyword.arg == name)
 
 
 # ------------------------------------------------------------------------------------------------------------- source
 
 
 def _scope(frame: types.FrameType) -> ast.AST:
-    """The function, or the module, whose body a frame runs."""
-    code = frame.f_code
+    """The function, or the module, whose body a frame runs: always the same object for one function."""
+    return _body_of(frame.f_code)
+
+
+@functools.cache
+def _body_of(code: types.CodeType) -> ast.AST:
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError, RecursionError):
@@ -176,16 +219,34 @@ def _statement(frame: types.FrameType, line: int) -> ast.stmt | None:
 
 
 def _conditions(scope: ast.AST, statement: ast.stmt) -> list[ast.expr]:
-    """The conditions under which a statement is reached: those around it, the nearest first, and those of which the
-    other case leaves before it."""
+    """The conditions under which a statement is reached, the nearest first: those around it, and, where it follows an `if`
+    whose body leaves, that of the `if`."""
+    parents = {id(child): node for node in [scope, *_inside(scope)] for child in ast.iter_child_nodes(node)}
     found: list[ast.expr] = []
-    for node in _inside(scope):
-        if isinstance(node, (ast.If, ast.While)):
-            around = node.lineno <= statement.lineno <= (node.end_lineno or 0) and node is not statement
-            before = (node.end_lineno or 0) < statement.lineno and isinstance(node.body[-1], LEAVES)
-            if around or before:
-                found.append(node.test)
-    return sorted(found, key=lambda test: -test.lineno)
+    node: ast.AST = statement
+    around = False
+    while node is not scope and id(node) in parents:
+        parent = parents[id(node)]
+        if not around:
+            found += [before.test for before in _before(parent, node) if isinstance(before, ast.If) and _leaves(before)]
+        if isinstance(parent, (ast.If, ast.While)):
+            around = True
+            found.append(parent.test)
+        node = parent
+    return found
+
+
+def _before(parent: ast.AST, node: ast.AST) -> list[ast.stmt]:
+    """The statements before one in its body, the nearest first."""
+    for name in ("body", "orelse", "finalbody"):
+        body = getattr(parent, name, None)
+        if isinstance(body, list) and any(one is node for one in body):
+            return body[: next(n for n, one in enumerate(body) if one is node)][::-1]
+    return []
+
+
+def _leaves(node: ast.If) -> bool:
+    return isinstance(node.body[-1], LEAVES)
 
 
 def _bound(scope: ast.AST, name: str) -> Iterator[ast.AST]:
