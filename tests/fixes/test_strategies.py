@@ -296,6 +296,20 @@ def test_a_tensor_of_the_host_gets_the_type_and_the_extents_of_the_parameter():
     assert "torch.randn(m, k, " in proposed("host-shape", text, wanted, records=(WRITES_LAST,))[0]
 
 
+def test_a_factory_without_a_decorator_is_compiled_with_its_output_or_without():
+    text = "import tilelang\ndef make(n):\n    @T.prim_func\n    def main():\n        pass\n    return main\nmake(3)(a)  # HERE\n"
+    lines = [changed(text, one) for one in proposed("compile-kernel", text)]
+    assert lines == [["@tilelang.jit(out_idx=[-1])"], ["@tilelang.jit"]]
+
+
+def test_a_view_is_copied_and_a_tensor_is_made_on_the_device():
+    text = "a = torch.randn(8, 8)\nkernel(a.T, b)  # HERE\n"
+    wanted = {"parameter": "A", "expected": 1, "axis": 1}
+    assert "kernel(a.T.contiguous(), b)" in proposed("contiguous", text, wanted, records=(WRITES_LAST,))[0]
+    text = text.replace("a.T", "a")
+    assert changed(text, proposed("host-device", text)[0]) == ['a = torch.randn(8, 8, device="cuda")']
+
+
 def test_whole_numbers_are_divided_as_such():
     text = "with T.Kernel(M / bm) as b:  # HERE\n    pass\n"
     lines = [changed(text, one) for one in proposed("floor-division", text)]

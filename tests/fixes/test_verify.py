@@ -103,9 +103,13 @@ def test_tuning_and_something_else_may_not_differ():
 
 
 def test_a_script_that_builds_less_than_it_tried_before_does_not_pass():
-    nothing_built = Seen(ended="succeeded")
-    outcome = decide({1: nothing_built})
-    assert (chosen(outcome), outcome.passing) == (None, ())
+    for less in (
+        Seen(ended="succeeded"),
+        Seen(ended="succeeded", built=("other",)),
+        replace(passes(), compared=(False,)),
+    ):
+        outcome = decide({1: less})
+        assert (chosen(outcome), outcome.passing) == (None, ())
 
 
 def test_one_that_only_gets_further_says_so():

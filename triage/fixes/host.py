@@ -308,3 +308,47 @@ def decorate_kernel(q: Question) -> Iterator[Proposal]:
             edit = Edit(source.path, function, function.with_changes(decorators=[decorator]))
             yield Proposal(f"Write @{short}.prim_func above {function.name.value}", (edit,))
             return
+
+
+def compile_kernel(q: Question) -> Iterator[Proposal]:
+    """The decorator that compiles what a factory returns: with the outputs that the kernel writes, or without any.
+
+    Which of them fits, the number of arguments of the call tells.
+    """
+    for source in q.sources:
+        if not any(tree.dotted(a.name) == "tilelang" and a.asname is None for a in source.all(cst.ImportAlias)):
+            continue
+        for function in source.all(cst.FunctionDef):
+            inner = [f for f in source.all(cst.FunctionDef, function.body) if _is_kernel(f)]
+            if function.decorators or len(inner) != 1 or isinstance(source.parents.get(function), cst.ClassDef):
+                continue
+            for text in ("tilelang.jit(out_idx=[-1])", "tilelang.jit"):
+                decorator = cst.Decorator(tree.expression(text))
+                edit = Edit(source.path, function, function.with_changes(decorators=[decorator]))
+                yield Proposal(f"Write @{text} above {function.name.value}", (edit,))
+
+
+def contiguous(q: Question) -> Iterator[Proposal]:
+    """A tensor that is a view copied into the order that the kernel expects."""
+    for source, node in passed_for(q):
+        if isinstance(node, cst.BaseExpression):
+            new = tree.expression(f"({source.code(node)}).contiguous()" if _is_compound(node) else f"{source.code(node)}.contiguous()")  # fmt: skip
+            yield Proposal(f"Pass {source.code(new)}", (Edit(source.path, node, new),), host=True)
+
+
+def _is_compound(node: cst.CSTNode) -> bool:
+    return not isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
+
+
+def host_device(q: Question) -> Iterator[Proposal]:
+    """Tensors of a call made on the GPU, where the script does not say on which device."""
+    for source, call in calls_at(q):
+        edits = {}
+        for arg in call.args:
+            made = creation(q.sources, source, arg.value)
+            if made is not None and tree.argument(made[1], None, "device") is None:
+                where, creating = made
+                edits[id(creating)] = Edit(where.path, creating, tree.with_keyword(creating, "device", '"cuda"'))
+        if edits:
+            yield Proposal('Make the tensors with device="cuda"', tuple(edits.values()), host=True)
+            return

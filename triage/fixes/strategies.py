@@ -42,10 +42,13 @@ STRATEGIES: Mapping[str, Strategy] = {
     "out-idx": host.out_idx,
     "return-kernel": host.return_kernel,
     "decorate-kernel": host.decorate_kernel,
+    "compile-kernel": host.compile_kernel,
     "argument-count": host.argument_count,
     "missing-argument": host.missing_argument,
     "host-shape": host.host_shape,
     "factory-extent": host.factory_extent,
+    "contiguous": host.contiguous,
+    "host-device": host.host_device,
 }
 
 

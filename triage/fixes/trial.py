@@ -52,19 +52,21 @@ class Seen:
 
     @property
     def healthy(self) -> bool:
-        return not self.broken and not self.faults and not all_of(self.attempted, self.built)
+        """Nothing is wrong, and something was built."""
+        sound = not self.broken and not self.faults and all(self.compared)
+        return sound and bool(self.built) and not missing(self.attempted, self.built)
 
 
-def all_of(wanted: tuple[str, ...], there: tuple[str, ...]) -> tuple[str, ...]:
+def missing(wanted: tuple[str, ...], there: tuple[str, ...]) -> tuple[str, ...]:
     """Those of `wanted` that are missing, each counted as often as it is wanted."""
     left = list(there)
-    missing = []
+    lost = []
     for name in wanted:
         if name in left:
             left.remove(name)
         else:
-            missing.append(name)
-    return tuple(missing)
+            lost.append(name)
+    return tuple(lost)
 
 
 class Trials:

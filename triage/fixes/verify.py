@@ -18,7 +18,7 @@ import libcst as cst
 from triage.fixes.meaning import Doubt, changed_interface, doubts, program, uses_thread_index
 from triage.fixes.proposal import Proposal
 from triage.fixes.tree import Sources, unified
-from triage.fixes.trial import Seen, Trials, all_of
+from triage.fixes.trial import Seen, Trials, missing
 from triage.model import STAGES, Finding, Fix
 
 #: candidates that are tried for one fault
@@ -86,7 +86,7 @@ def verify(
         patch = unified(before, {p: t for p, t in texts.items() if t != before[p]}, root)
         tried.append(_doubted(Tried(proposal, texts, patch, seen), sources, start))
         tuned = tuned or (proposal.tuning and seen.healthy)  # another tuning would mean the same
-    passing = [t for t in tried if t.seen.healthy and not all_of(start.attempted, t.seen.built)]
+    passing = [t for t in tried if t.seen.healthy and _as_much(start, t.seen)]
     further = tuple(t for t in tried if t not in passing and _further(finding, start, t.seen))
     ranked = sorted(passing, key=lambda t: (bool(t.proposal.guess), t.all_doubts, t.proposal.distance))
     chosen, why = _choose(ranked)
@@ -104,6 +104,11 @@ def verify(
     elif not passing:
         why = f"none of {len(tried)} changes that were tried lets the script pass"
     return Outcome(chosen, tuple(ranked), further, len(tried), why)
+
+
+def _as_much(start: Seen, seen: Seen) -> bool:
+    """Whether a run built what was tried before, and launched no less."""
+    return not missing(start.attempted, seen.built) and seen.launches >= start.launches
 
 
 def _key(texts: Mapping[str, str]) -> str:
