@@ -163,6 +163,13 @@ def test_indices_are_dropped_and_added(access, rank, wanted):
     assert [f"x = {wanted}"] in [changed(text, one) for one in proposed("index-rank", text, captures)]
 
 
+def test_slices_in_the_function_are_no_missing_indices():
+    text = "def f(q, h):\n    for i in T.Parallel(8):\n        x = q[i] + h[0:8, i]  # HERE\n"
+    texts = proposed("index-rank", text, {"buffer": "q", "rank": 2})
+    assert all("q[0:8" not in one for one in texts)
+    assert any("q[i, 0]" in one for one in texts)
+
+
 def test_a_reduction_over_the_other_dimension_or_into_what_stays():
     text = (
         "def f(m, n):\n    x = T.alloc_fragment((m, n), 'float32')\n    y = T.alloc_fragment((n,), 'float32')\n"

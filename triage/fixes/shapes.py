@@ -155,6 +155,8 @@ def _like_siblings(source: Source, subscript: cst.Subscript, rank: int) -> Itera
     seen = []
     for other in (*there, *here):
         texts = indices(other)
+        if other in here and any(":" in text for text in texts):
+            continue
         if len(texts) == rank and texts not in seen and _variables(source, other) == variables:
             seen.append(texts)
             yield texts
@@ -171,23 +173,7 @@ def _indices_nearby(source: Source, subscript: cst.Subscript) -> list[str]:
     function = next(source.around(subscript, cst.FunctionDef), None)
     line = source.line(subscript)
     others = sorted(source.all(cst.Subscript, function), key=lambda s: abs(source.line(s) - line)) if function else []
-    texts = [
-        text
-        for other in others
-        if other is not subscript
-        for text in indices(other)
-        if not set(_words(text)) <= used or text == "0"
-    ]
-    found = [name for name in loops if name not in used] + texts
-    return [*list(dict.fromkeys(text.strip() for text in found if ":" not in text))[:MOST_INDICES], "0"]
-
-
-def _words(text: str) -> list[str]:
-    return [n.value for n in _names(tree.expression(text))] if ":" not in text else []
-
-
-def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
-    if isinstance(node, cst.Name):
-        yield node
-    for child in node.children:
-        yield from _names(child)
+    written = [text.strip() for other in others if other is not subscript for text in indices(other)]
+    fresh = [t for t in written if ":" not in t and not set(tree.names_in(tree.expression(t))) <= used]
+    found = [*(name for name in loops if name not in used), *fresh]
+    return [*list(dict.fromkeys(found))[:MOST_INDICES], "0"]

@@ -70,13 +70,13 @@ class Source:
         statement = self.statement(line)
         if statement is None:
             return []
-        return [node for head in _head(statement) for node in self.all(kind, head)]
+        return [node for head in own_parts(statement) for node in self.all(kind, head)]
 
     def statement(self, line: int) -> cst.CSTNode | None:
         """The innermost statement whose own lines (for a compound one, those of its header) hold this line."""
         best = None
         for node in (*self.all(cst.SimpleStatementLine), *self.all(cst.BaseCompoundStatement)):  # type: ignore[type-abstract]
-            heads = _head(node)
+            heads = own_parts(node)
             first = min(self.line(head) for head in heads)
             last = max(int(self.positions[head].end.line) for head in heads)
             if first <= line <= last and (best is None or self.line(best) <= self.line(node)):
@@ -160,7 +160,15 @@ class _Replace(cst.CSTTransformer):
         return cst.FlattenSentinel(new) if isinstance(new, (list, tuple)) else new
 
 
-def _head(statement: cst.CSTNode) -> list[cst.CSTNode]:
+def names_in(node: cst.CSTNode) -> Iterator[str]:
+    """All names in a node, also in one that is in no file."""
+    if isinstance(node, cst.Name):
+        yield node.value
+    for child in node.children:
+        yield from names_in(child)
+
+
+def own_parts(statement: cst.CSTNode) -> list[cst.CSTNode]:
     """The parts of a statement that are its own, without the body of a compound one."""
     if isinstance(statement, cst.SimpleStatementLine):
         return [statement]

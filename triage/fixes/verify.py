@@ -17,7 +17,7 @@ import libcst as cst
 
 from triage.fixes.meaning import Doubt, changed_interface, doubts, program, uses_thread_index
 from triage.fixes.proposal import Proposal
-from triage.fixes.tree import Sources, unified
+from triage.fixes.tree import Sources, names_in, own_parts, unified
 from triage.fixes.trial import Seen, Trials, missing
 from triage.model import STAGES, Finding, Fix
 
@@ -116,19 +116,29 @@ def _key(texts: Mapping[str, str]) -> str:
 
 
 def _doubted(tried: Tried, sources: Sources, start: Seen) -> Tried:
-    """With the doubts about the buffers that the edited statements name, and those that the start did not raise."""
-    touched: set[str] = set()
-    for edit in tried.proposal.edits:
-        source = sources.files[edit.file]
-        statement = source.enclosing_statement(edit.old)
-        touched |= {name.value for name in source.all(cst.Name, statement)}
+    """With the doubts about the buffers that the edited statements name, and those about the whole kernel that the start
+    did not raise. A tuning names no buffer: it must not raise more doubts than there were."""
+    touched = _touched(tried.proposal, sources)
     before = [doubt for record in start.records for doubt in doubts(record)]
     found = [doubt for record in tried.seen.records for doubt in doubts(record)]
     found += changed_interface(start.records, tried.seen.records)
-    counts = [d for d in found if d.buffers & touched or (d.everything and d not in before)]
-    if tried.proposal.tuning and start.records and len(found) > len(before):  # it names no buffer, and concerns all
-        counts = [d for d in found if d not in before]
+    if tried.proposal.tuning:
+        counts = [d for d in found if d not in before] if start.records and len(found) > len(before) else []
+    else:
+        counts = [d for d in found if d.buffers & touched or (d.everything and d not in before)]
     return replace(tried, doubts=tuple(d for d in counts if d.kind in tried.proposal.doubts), all_doubts=len(found))
+
+
+def _touched(proposal: Proposal, sources: Sources) -> set[str]:
+    """The names in the statements that are edited, of compound ones in their headers, and in those that are added."""
+    touched: set[str] = set()
+    for edit in proposal.edits:
+        source = sources.files[edit.file]
+        heads = own_parts(source.enclosing_statement(edit.old))
+        touched |= {name.value for head in heads for name in source.all(cst.Name, head)}
+        added = edit.new if isinstance(edit.new, list | tuple) else ()
+        touched |= {name for node in added if isinstance(node, cst.SimpleStatementLine) for name in names_in(node)}
+    return touched
 
 
 def _further(finding: Finding, start: Seen, seen: Seen) -> bool:
