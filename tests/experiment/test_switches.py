@@ -157,18 +157,19 @@ def test_what_was_found_before_the_time_ran_out_is_kept() -> None:
 
 def result(trace: str, fails: str | None = None, phase: str = "lower") -> Result:
     """A compile by its passes, as `A1 B2`: the letter is the pass, the digit what the program is after it."""
-    steps = [[step[0], step[1:]] for step in trace.split()]
-    return Result("id", "failed" if fails else "succeeded", None, fails, {"trace": steps, "phase": phase})
+    steps = [[f"tl.{step[0]}", step[1:]] for step in trace.split()]
+    failed = f"tl.{fails}" if fails else None
+    return Result("id", "failed" if fails else "succeeded", None, failed, {"trace": steps, "phase": phase})
 
 
 def switch(*passes: str, change: Change | None = None) -> tuple[Setting, ...]:
-    row = Switch("s", "pass-config", Effect.PRESERVES, "", passes)
+    row = Switch("s", "pass-config", Effect.PRESERVES, "", tuple(f"tl.{name}" for name in passes))
     return (Setting(row, "s", "s", "unset", "True", Effect.PRESERVES, change),)
 
 
 def test_a_pass_that_is_not_run_any_more_is_named() -> None:
     said = blamed(result("A1 B2", fails="C"), result("A1 B2 D3"), switch("C"))
-    assert said is not None and "the pass that fails, C, is not run" in said
+    assert said is not None and "the pass that fails, tl.C, is not run" in said
 
 
 def test_a_pass_that_takes_its_switch_for_the_same_program_is_named() -> None:
@@ -178,7 +179,7 @@ def test_a_pass_that_takes_its_switch_for_the_same_program_is_named() -> None:
 
 def test_the_first_difference_before_the_fault_is_no_blame_for_the_pass_that_fails() -> None:
     said = blamed(result("A1 B2", fails="C"), result("A1 B4 C5"), switch("B"))
-    assert said is not None and "B makes another program" in said and "C, comes later" in said
+    assert said is not None and "tl.B makes another program" in said and "tl.C, comes later" in said
 
 
 def test_a_switch_that_leaves_the_program_before_the_fault_as_it_was_is_no_evidence() -> None:
@@ -191,6 +192,14 @@ def test_a_pass_of_the_same_name_that_ran_before_is_not_the_one_that_fails() -> 
     assert said is not None and "is not run" not in said
     said = blamed(result("S1 B2", fails="S"), result("S1 B2 D3"), switch("S"))
     assert said is not None and "is not run" in said
+
+
+def test_a_pass_written_in_python_is_known_by_its_turn() -> None:
+    start = Result("id", "failed", None, "nested_loop_checker", {"trace": [["pass_fn", "1"]], "phase": "lower"})
+    turns = [["pass_fn", "1"], ["pass_fn", "1"], ["tl.A", "2"]]
+    cured = Result("id", "succeeded", None, None, {"trace": turns, "phase": "lower"})
+    said = blamed(start, cured, switch("tl.A", change=Change("serial:0.1")))
+    assert said == "which pass is at fault is not shown by that"
 
 
 def test_a_changed_program_says_nothing_about_the_pass() -> None:

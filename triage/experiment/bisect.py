@@ -262,8 +262,7 @@ def blamed(start: Result, cured: Result, chosen: Sequence[Setting]) -> str | Non
     """What two experiments say about the pass that fails; None where the settings cannot be why the fault went."""
     before, after = _trace(start), _trace(cured)
     fails = start.pass_name
-    names = [name for name, _ in before]
-    if fails is not None and [name for name, _ in after].count(fails) <= names.count(fails):
+    if fails is not None and _times(fails, after) <= _times(fails, before):
         return SKIPPED.format(fails=fails)
     passes = governed(chosen)
     if any(s.change is not None or s.target is not None for s in chosen):  # another program from the beginning
@@ -279,10 +278,18 @@ def blamed(start: Result, cured: Result, chosen: Sequence[Setting]) -> str | Non
 
 
 Trace = Sequence[tuple[str, str | None]]
+#: how a trace calls the passes that are Python functions
+ANONYMOUS = "pass_fn"
 
 
 def _trace(result: Result) -> Trace:
     return [(str(name), digest) for name, digest in result.facts.get("trace", [])]
+
+
+def _times(name: str, trace: Trace) -> int:
+    """How often a pass was run to its end. Those written in Python have all one name in a trace, which is no scoped one."""
+    wanted = name if "." in name else ANONYMOUS
+    return [other for other, _ in trace].count(wanted)
 
 
 def first_difference(before: Trace, after: Trace) -> str | None:
