@@ -234,7 +234,9 @@ class Comparison:
     """A comparison of values that were really computed, and failed.
 
     `function` is what compared, or `assert`, `raise` or `exit` for arithmetic of the script's own. `vacuous` says why it could
-    not show anything: empty, itself, all-nan. `written`: of the operands, those that a launch wrote.
+    not show anything: empty, itself, all-nan. `written`: of the operands, those that a launch wrote. `sources` is a digest of
+    the statements that the operands come from, `program` one of the kernels that wrote them, both without numbers. `garbage`:
+    buffers that such a kernel reads before it writes them, or uses outside their extents.
     """
 
     function: str
@@ -244,6 +246,9 @@ class Comparison:
     vacuous: str = ""
     pattern: Mismatch | None = None
     written: tuple[Output, ...] = ()
+    sources: str = ""
+    program: str = ""
+    garbage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

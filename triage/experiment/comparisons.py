@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from triage.experiment.kernels import blob_of
-from triage.model import Comparison, from_json
+from triage.experiment.hazards import hazards_of
+from triage.experiment.kernels import Kernel, blob_of
+from triage.lints import DeviceTable
+from triage.model import Comparison, KernelRecord, Statement, from_json
+
+#: hazards that make values garbage
+GARBAGE = frozenset(
+    {"index-out-of-bounds", "region-out-of-bounds", "uninitialized-read", "partly-uninitialized-read"}
+)  # fmt: skip
+NUMBER = re.compile(r"(?<!\w)\d[\w.]*")
 
 
 def comparison_of(
-    error: Mapping[str, Any], events: Sequence[Mapping[str, Any]], blob: Callable[[str], bytes]
+    error: Mapping[str, Any],
+    events: Sequence[Mapping[str, Any]],
+    kernels: Sequence[Kernel],
+    blob: Callable[[str], bytes],
 ) -> Comparison | None:
     """The failed comparison that an `error` event names; None where it names none that can be read."""
     identity = error.get("comparison")
@@ -28,6 +42,37 @@ def comparison_of(
     bounds = told.get("tolerance") or {}
     tolerance = " ".join(f"{name}={value}" for name, value in sorted(bounds.items()))
     try:
-        return from_json(Comparison, {**told, "function": event.get("function"), "tolerance": tolerance})
+        found = from_json(Comparison, {**told, "function": event.get("function"), "tolerance": tolerance})
     except (TypeError, ValueError):
         return None
+    wrote = {output.kernel for output in found.written}
+    return _with_kernels(found, [kernel for kernel in kernels if kernel.id in wrote], blob)
+
+
+def _with_kernels(found: Comparison, kernels: Sequence[Kernel], blob: Callable[[str], bytes]) -> Comparison:
+    """The comparison with what is known of the kernels that wrote its operands."""
+    programs, garbage = [], set()
+    for kernel in kernels:
+        if kernel.record is None:
+            continue
+        try:
+            record = from_json(KernelRecord, json.loads(blob(kernel.record)))
+        except (TypeError, ValueError):
+            continue
+        programs.append(program(record, kernel.target))
+        hazards = hazards_of(kernel, record, DeviceTable({}), None)
+        garbage |= {f"{h.kind} {h.fields.get('buffer')}" for h in hazards if h.kind in GARBAGE}
+    return replace(found, program=" ".join(sorted(programs)), garbage=tuple(sorted(garbage)))
+
+
+def program(record: KernelRecord, target: Mapping[str, Any]) -> str:
+    """A digest of what a kernel computes: its statements and buffers without their numbers, and its target."""
+    buffers = [[b.name, b.scope, b.dtype, len(b.shape)] for b in record.buffers]
+    told = [buffers, list(_told(record.statements)), target.get("kind"), sorted(record.pass_configs)]
+    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]
+
+
+def _told(statements: Sequence[Statement]) -> Iterator[list[Any]]:
+    for one in statements:
+        kind = one.loop.kind if one.loop else one.kind
+        yield [kind, NUMBER.sub("0", one.text), list(_told(one.body)), list(_told(one.orelse))]

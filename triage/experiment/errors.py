@@ -56,7 +56,7 @@ def errors_of(run: Observed, readings: Mapping[str, Reading]) -> list[ErrorRecor
             from_event(event, tuple(readings.values()), users),
             suspect=event.get("suspect"),
             stubbed=bool(event.get("stubbed")),
-            comparison=comparison_of(event, run.events, run.blob),
+            comparison=comparison_of(event, run.events, run.kernels, run.blob),
         )
         for event in error_events(run.events, run.blob)
     ]

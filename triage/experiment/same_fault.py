@@ -12,10 +12,11 @@ A reducer that takes any failure for the failure slips from one bug to the next.
     ended                  what became of the error: raised again in other words, or passed on as an exit status
     caught                 what failed and was caught before: an autotuner's last error is the same whatever its kernels lack
     comparison             where it rests on a failed comparison of computed values: the function, its tolerance, the output that
-                           a kernel wrote, and the pattern of what is wrong (`numerics/pattern.py`)
+                           a kernel wrote, what both operands were computed by, and the pattern of what is wrong
     importing, nan         it came while a module was imported; its values are NaN, which agrees with nothing
 
-For such a `mismatch` the pattern stands for the text and its numbers. Which elements are wrong may change, from run to run as
+For such a `mismatch` the pattern stands for the text and its numbers. Whatever a kernel or its reference loses makes a mismatch of
+its own, so both must be the same programs but for their numbers, and no buffer may come to hold garbage. Which elements are wrong may change, from run to run as
 well as with the shape; a comparison that can no longer show anything (of nothing, with itself) is another fault.
 
 Operands must be equal, except those that the rule's `same_fault` conditions read: of these the conditions must hold,
@@ -184,6 +185,8 @@ def _comparisons_differ(start: Start, other: Start) -> list[str]:
     parts = [f"comparison.{name}" for name in COMPARED if getattr(one, name) != getattr(two, name)]
     if _outputs(one) != _outputs(two):
         parts.append("comparison.written")
+    if not set(two.garbage) <= set(one.garbage):
+        parts.append("comparison.garbage")
     agree = [alike(mine, theirs) for mine in start.patterns for theirs in other.patterns]
     if not any(where and values for where, values in agree):
         parts.append("comparison.pattern")
@@ -214,7 +217,7 @@ def _is_empty(value: object) -> bool:
     return isinstance(value, int | float) and value <= 0
 
 
-COMPARED = ("function", "tolerance", "dtype", "vacuous")
+COMPARED = ("function", "tolerance", "dtype", "vacuous", "program", "sources")
 IDENTITY = ("kind", "exception", "raiser", "pass_name", "rule", "callee", "text")
 CIRCUMSTANCES = ("phase", "kernel", "statement", "ended", "importing", "nan")
 
@@ -470,6 +473,8 @@ def _shown_comparison(fault: Start, part: str) -> str:
         return "none"
     if part == "pattern":
         return describe(comparison.pattern) if comparison.pattern else "none"
+    if part == "garbage":
+        return ", ".join(comparison.garbage)
     if part == "written":
         return ", ".join(f"{argument} of {name}" for name, argument in _outputs(comparison))
     return str(getattr(comparison, part, comparison.function))

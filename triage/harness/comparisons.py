@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import errors
+from . import errors, sources
 from .deciding import Passed
 
 #: failed comparisons that are told for one line of the script; a loop may make thousands
@@ -145,7 +145,8 @@ class Comparisons:
         self, name: str, known: Function, args: tuple[Any, ...], kwargs: dict[str, Any], matched: bool
     ) -> Comparison | None:
         with self.context.guarded(f"look at the operands of {name}"):
-            through = _way(self.context)
+            users = _users(self.context)
+            through = tuple(Passed.of(frame, line) for frame, line in users)
             key = (name, through[-1:], matched)
             self._counts[key] += 1
             if self._counts[key] > (1 if matched else LIMIT):
@@ -156,7 +157,10 @@ class Comparisons:
                 return None
             bounds = _bounds(name, given)
             pairs = [(a, e, *_tolerance(name, a, e, bounds)) for a, e in _pairs(one, other)]
-            return self._emit(name, matched, through, self._look(pairs, matched, bounds))
+            told = self._look(pairs, matched, bounds)
+            if "pattern" in told:
+                told["sources"] = sources.of_call(name.rpartition(".")[2], users, self.context.is_user)
+            return self._emit(name, matched, through, told)
         return None
 
     def _look(self, pairs: list[tuple[Any, ...]], matched: bool, bounds: dict[str, Any]) -> dict[str, Any]:
@@ -239,22 +243,23 @@ class Comparisons:
         decided = [comparison for comparison in self.told if decision.rests_on(comparison.through)]
         if decided:
             return next((comparison.id for comparison in reversed(decided) if not comparison.matched), None)
-        for pair in decision.operands():
+        for pair, steps in decision.operands():
             if any(map(self._is_made_up, pair)):
                 return None
             actual, expected = map(_tensor, pair)
             if actual is None or expected is None or actual.shape != expected.shape:
                 continue
             if any(self._writer(tensor) for tensor in (actual, expected)):  # else it says nothing of a kernel
-                return self._own(decision, actual, expected)
+                return self._own(decision, actual, expected, steps)
         return None
 
-    def _own(self, decision: Any, actual: Any, expected: Any) -> str:
+    def _own(self, decision: Any, actual: Any, expected: Any, steps: list[Any]) -> str:
         from . import mismatch
 
         about = {"shape": list(actual.shape), "dtype": _dtype(actual)}
         about["tolerance"] = {"bounds": decision.bounds()}
         about["vacuous"] = _vacuous(actual, expected, False)
+        about["sources"] = sources.digest(steps, decision.users, self.context.is_user)
         about |= self._mismatch(actual, expected, mismatch.largely_wrong(actual, expected))
         return self._emit(decision.kind, False, decision.through, about).id
 
@@ -321,12 +326,12 @@ def _vacuous(actual: Any, expected: Any, nan_agrees: bool) -> str:
     return ""
 
 
-def _way(context: Any) -> tuple[Passed, ...]:
-    """The way through the user's functions to the place that is running, which is the last."""
+def _users(context: Any) -> list[tuple[Any, int]]:
+    """The user's frames that are running, each with its line, the innermost last."""
     found = []
     frame = sys._getframe(1)
     while frame is not None:
         if context.is_user(frame.f_code.co_filename):
-            found.append(Passed.of(frame, frame.f_lineno))
+            found.append((frame, frame.f_lineno))
         frame = frame.f_back
-    return tuple(reversed(found))
+    return found[::-1]

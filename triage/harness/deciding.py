@@ -16,7 +16,7 @@ import itertools
 import linecache
 import operator
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,18 +100,18 @@ class Decision:
             for side in [node.left, *node.comparators] if isinstance(node, ast.Compare) else ():
                 frame = self.steps[0].frame
                 values = list(_bound(_scope(frame), side.id)) if isinstance(side, ast.Name) else [side]
-                numbers = [_value(value, frame) for value in values if not isinstance(value, ast.Name)]
+                numbers = [value_of(value, frame) for value in values if not isinstance(value, ast.Name)]
                 found += [float(n) for n in numbers if isinstance(n, (int, float)) and len(numbers) == len(values)]
         return found
 
-    def operands(self) -> Iterator[tuple[Any, Any]]:
-        """Pairs of tensors or arrays that were subtracted, compared, or handed to one function together."""
+    def operands(self) -> Iterator[tuple[tuple[Any, Any], list[Step]]]:
+        """Pairs of tensors or arrays that were subtracted, compared, or handed to one function together, and where from."""
         for step in self.steps:
             for node in ast.walk(step.node):
                 for one, other in _pairs(node):
                     values = _whole(one, step.frame), _whole(other, step.frame)
                     if all(hasattr(value, "shape") and hasattr(value, "dtype") for value in values):
-                        yield values
+                        yield values, [Step(one, step.frame), Step(other, step.frame)]
 
 
 def of_error(error: BaseException, context: Any) -> Decision | None:
@@ -121,17 +121,17 @@ def of_error(error: BaseException, context: Any) -> Decision | None:
     if not users or not (isinstance(error, (AssertionError, SystemExit)) or errors.raises_itself(error, users[-1][0])):
         return None
     frame, line = users[-1]
-    statement = _statement(frame, line)
-    if statement is None:
+    ending = statement(frame, line)
+    if ending is None:
         return None
-    kind = "exit" if isinstance(error, SystemExit) else "assert" if isinstance(statement, ast.Assert) else "raise"
+    kind = "exit" if isinstance(error, SystemExit) else "assert" if isinstance(ending, ast.Assert) else "raise"
     decision = Decision(kind, users)
-    if isinstance(statement, ast.Assert):
-        decision.steps.append(Step(statement.test, frame))
+    if isinstance(ending, ast.Assert):
+        decision.steps.append(Step(ending.test, frame))
     else:
-        if not isinstance(statement, ast.Raise):  # such as `self.assertTrue(torch.allclose(a, b))`
-            decision.steps.append(Step(statement, frame))
-        decision.steps += [Step(test, frame) for test in _conditions(_scope(frame), statement)]
+        if not isinstance(ending, ast.Raise):  # such as `self.assertTrue(torch.allclose(a, b))`
+            decision.steps.append(Step(ending, frame))
+        decision.steps += [Step(test, frame) for test in _conditions(_scope(frame), ending)]
     _follow(decision)
     return decision
 
@@ -158,14 +158,16 @@ def _follow(decision: Decision) -> None:
             seen.add((step.frame, name))
             decision.steps += [Step(value, step.frame) for value in _bound(_scope(step.frame), name)]
             if step.frame in callers:
-                frame, line = callers[step.frame]
-                decision.steps += [Step(value, frame) for value in _given(step.frame.f_code, name, frame, line)]
+                decision.steps += [Step(value, callers[step.frame][0]) for value in given(step.frame, name, callers)]
 
 
-def _given(code: types.CodeType, name: str, frame: types.FrameType, line: int) -> Iterator[ast.expr]:
-    """What a parameter of a function was given in the statement that called it."""
+def given(
+    frame: types.FrameType, name: str, callers: Mapping[types.FrameType, tuple[types.FrameType, int]]
+) -> Iterator[ast.expr]:
+    """What a parameter of a running function was given in the statement that called it."""
+    code = frame.f_code
     parameters = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    call = _statement(frame, line) if name in parameters else None
+    call = statement(*callers[frame]) if name in parameters else None
     for node in ast.walk(call) if call is not None else ():
         if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != code.co_name:
             continue
@@ -181,11 +183,11 @@ def _given(code: types.CodeType, name: str, frame: types.FrameType, line: int) -
 
 def _scope(frame: types.FrameType) -> ast.AST:
     """The function, or the module, whose body a frame runs: always the same object for one function."""
-    return _body_of(frame.f_code)
+    return body_of(frame.f_code)
 
 
 @functools.cache
-def _body_of(code: types.CodeType) -> ast.AST:
+def body_of(code: types.CodeType) -> ast.AST:
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError, RecursionError):
@@ -209,7 +211,7 @@ def _inside(scope: ast.AST) -> Iterator[ast.AST]:
             queue += ast.iter_child_nodes(node)
 
 
-def _statement(frame: types.FrameType, line: int) -> ast.stmt | None:
+def statement(frame: types.FrameType, line: int) -> ast.stmt | None:
     """The innermost statement of the frame's function that holds a line."""
     holding = [
         node for node in _inside(_scope(frame))
@@ -254,7 +256,9 @@ def _bound(scope: ast.AST, name: str) -> Iterator[ast.AST]:
     for node in _inside(scope):
         if isinstance(node, ast.Assign):
             targets, value = node.targets, node.value
-        elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+        elif isinstance(node, ast.AugAssign):
+            targets, value = [node.target], node
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
             targets, value = [node.target], node.value
         elif isinstance(node, ast.For):
             targets, value = [node.target], node.iter
@@ -268,6 +272,20 @@ def _bound(scope: ast.AST, name: str) -> Iterator[ast.AST]:
             continue
         if any(isinstance(n, ast.Name) and n.id == name for target in targets for n in ast.walk(target)):
             yield value
+
+
+def bound_before(frame: types.FrameType, use: ast.Name) -> list[ast.AST]:
+    """What a name was bound to last before a use of it, as far as the order of the lines says, and what changed it since;
+    everything that it is bound to where that is not before."""
+    nodes = sorted(_bound(_scope(frame), use.id), key=lambda node: getattr(node, "lineno", 0))
+    before = [node for node in nodes if getattr(node, "lineno", 0) < use.lineno]
+    plain = [n for n, node in enumerate(before) if not _changes(node, use.id)]
+    return list(before[plain[-1] :] if plain else before or nodes)
+
+
+def _changes(node: ast.AST, name: str) -> bool:
+    """Whether a value is made from the one that the name had before."""
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
 
 
 # ------------------------------------------------------------------------------------------------------------- values
@@ -288,14 +306,14 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 def _whole(node: ast.expr, frame: types.FrameType) -> Any:
     """The value of an operand; of one element the tensor it was taken from."""
-    value = _value(node, frame)
+    value = value_of(node, frame)
     while isinstance(node, ast.Subscript) and not getattr(value, "shape", ()):
         node = node.value
-        value = _value(node, frame)
+        value = value_of(node, frame)
     return value
 
 
-def _value(node: ast.expr, frame: types.FrameType) -> Any:
+def value_of(node: ast.expr, frame: types.FrameType) -> Any:
     """The value of an expression that can be evaluated without an effect; `UNKNOWN` of any other."""
     try:
         return _evaluate(node, frame)
