@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -133,6 +134,7 @@ def _observe(
         request.python or "",
     )  # fmt: skip
     errors = errors_of(observed, observed.readings())
+    shutil.rmtree(step, ignore_errors=True)
     changes = environment_changes(run.events)
     return kernels, errors, {name: str(value) for name, value in changes.items() if value is not None}
 

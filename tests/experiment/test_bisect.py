@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from captured import capture
 
-from triage.experiment.bisect import Bisection, bisect, first_difference
+from triage.experiment.bisect import Bisecting, Bisection, bisect, first_difference
+from triage.experiment.search import Search
 from triage.experiment.template import Result, Template
 from triage.knowledge.files import rules_root
 from triage.knowledge.switches import NO_PASSES, load_switches
@@ -54,6 +55,31 @@ def test_a_fault_of_warp_specialization_goes_without_it_and_is_the_compilers(tem
     assert first.passes[:1] == ("tl.AutoWarpSpecialization",) and first.effect == "preserves"
     assert "is not shown by that" in second.blame
     assert found.compiler and found.complete
+
+
+def test_what_was_not_tried_to_the_end_accuses_nobody(template, failing) -> None:
+    class Short(Template):
+        """The template of the other tests, for which time is up as soon as one switch has helped."""
+
+        def __init__(self) -> None:
+            self.search = None
+
+        def __getattr__(self, name: str):
+            return getattr(template, name)
+
+        def run(self, program, *args, **options) -> Result:
+            shown = template.run(program, *args, **options)
+            if "tl.disable_warp_specialized" in program.pass_configs:
+                self.search.deadline = 0.0
+            return shown
+
+    short = Short()
+    work = Bisecting(Search(failing("persistent").program, short, time.monotonic() + 300), False, lambda line: None)
+    short.search = work.search
+    assert work.search.begin(failing("persistent").error) is None
+    found = work.run(rows("tl.disable_warp_specialized", "threads"))
+    assert told(found) == [["tl.disable_warp_specialized unset → True"]]
+    assert not found.complete and not found.compiler
 
 
 def test_threads_that_do_not_cover_a_tile_are_the_scripts_and_have_a_passing_neighbour(template, failing) -> None:

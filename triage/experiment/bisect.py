@@ -70,7 +70,7 @@ def bisect(
     `client.TemplateError` if the template goes away.
     """
     began = time.monotonic()
-    work = _Bisecting(Search(program, template, deadline), device, progress)
+    work = Bisecting(Search(program, template, deadline), device, progress)
     try:
         refusal = work.search.begin(fault)
         found = Bisection(refusal, complete=False) if refusal else work.run(switches)
@@ -123,7 +123,7 @@ def _starts(options: Sequence[Setting], alone: dict[Setting, Verdict]) -> Iterab
                     yield chosen
 
 
-class _Bisecting:
+class Bisecting:
     """One bisection under way."""
 
     def __init__(self, search: Search, device: bool, progress: Callable[[str], None]) -> None:
@@ -148,7 +148,8 @@ class _Bisecting:
         if complete:
             near, complete = neighbours.nearest(search, options, self.trial)
         shown = tuple(told for told, _ in sets)
-        return Bisection(self.how(shown, complete), shown, near, complete, self.of_the_compiler(sets))
+        compiler = complete and not any(_of_the_script(s) for chosen in found for s in chosen) and self.of_a_pass(sets)
+        return Bisection(self.how(shown, complete), shown, near, complete, compiler)
 
     # ------------------------------------------------------------------------------------------------- experiments
 
@@ -218,17 +219,14 @@ class _Bisecting:
         rest = f", and {len(sets) - 1} other set{'s' * (len(sets) > 2)} of switches" if len(sets) > 1 else ""
         return f"the fault goes with {first}{rest}"
 
-    def of_the_compiler(self, sets: Sequence[tuple[SwitchSet, tuple[Setting, ...]]]) -> bool:
-        """Whether the experiments show that the compiler is at fault and not the kernel.
+    def of_a_pass(self, sets: Sequence[tuple[SwitchSet, tuple[Setting, ...]]]) -> bool:
+        """Whether the experiments show that a pass of the compiler is at fault, if nothing of the script is.
 
-        They do where an assertion of a pass fails, the pass is one that only optimizes (without it, or with it working
-        otherwise, the same program compiles and computes the same), and nothing that the script itself sets makes the
-        fault go as well. That the program is right for another device says nothing.
+        They do where an assertion of a pass fails, and the pass is one that only optimizes: without it, or with it working
+        otherwise, the same program compiles and computes the same. That it is right for another device says nothing.
         """
         error = self.search.error
         if error is None or not error.type.endswith("InternalError") or TO_THE_AUTHOR.search(told(error.message)):
-            return False
-        if any(_of_the_script(setting) for _, chosen in sets for setting in chosen):
             return False
         return any(
             one.effect == Effect.PRESERVES
