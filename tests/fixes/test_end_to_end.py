@@ -120,7 +120,7 @@ class Bench:
 
         self.trials = WithoutDevice(
             runner, Candidate(""), no_template, self.rules, Stages.load(reference / "stages.toml"),
-            load_devices(reference / "devices.toml"), "0.1.15", lambda: 120.0,
+            load_devices(reference / "devices.toml"), "0.1.15", 120.0,
         )  # fmt: skip
         self.vocabulary: Vocabulary = ask(runner)
 

@@ -130,8 +130,18 @@ def test_no_more_candidates_are_run_than_allowed():
     assert decide(dict.fromkeys(range(1, MOST + 9), START)).count == MOST
 
 
-def test_a_run_that_told_nothing_is_no_success():
+def test_a_run_that_told_nothing_is_no_success_and_leaves_an_alternative_open():
     assert chosen(decide({1: Seen(broken="timed_out")})) is None
+    outcome = decide({1: passes(), 2: Seen(broken="timed_out")})
+    assert chosen(outcome) is None
+    assert "alternatives" in outcome.why
+
+
+def test_a_confirming_run_that_told_nothing_is_not_said_to_have_failed():
+    outcome = decide({1: passes()}, on_device={1: Seen(broken="timed_out")})
+    assert chosen(outcome) is None
+    assert "did not come to its end" in outcome.why
+    assert [fix.verified for fix in fixes_of(outcome, "")] == ["not-run"]
 
 
 def test_matching_a_reference_that_really_ran_is_said():

@@ -81,11 +81,11 @@ class Trials:
         stages: Stages,
         devices: DeviceTable,
         tilelang: str | None,
-        seconds: Callable[[], float],
+        seconds: float,
     ) -> None:
         self.runner, self.asked, self.template = runner, asked, template
         self.rules, self.stages, self.devices, self.tilelang = rules, stages, devices, tilelang
-        #: how long a run may take now, in seconds
+        #: how long one run may take
         self.seconds = seconds
 
     def run(self, texts: Mapping[str, str], compile: bool = True) -> Seen:
@@ -96,7 +96,7 @@ class Trials:
         script = str(self.runner.path)
         others = tuple(sorted((path, text) for path, text in texts.items() if path != script))
         self.runner.compile = compile
-        shown = self.runner.run(replace(self.asked, source=texts[script], others=others), self.seconds())
+        shown = self.runner.run(replace(self.asked, source=texts[script], others=others), self.seconds)
         return self._look(shown, texts)
 
     def _look(self, shown: Shown, texts: Mapping[str, str]) -> Seen:

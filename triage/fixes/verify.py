@@ -85,6 +85,7 @@ def verify(
         seen = trials.run(texts, compile)
         patch = unified(before, {p: t for p, t in texts.items() if t != before[p]}, root)
         tried.append(_doubted(Tried(proposal, texts, patch, seen), sources, start))
+        untried = untried or bool(seen.broken and not proposal.guess)
         tuned = tuned or (proposal.tuning and seen.healthy)  # another tuning would mean the same
     passing = [t for t in tried if t.seen.healthy and _as_much(start, t.seen)]
     further = tuple(t for t in tried if t not in passing and _further(finding, start, t.seen))
@@ -94,11 +95,13 @@ def verify(
         chosen, why = None, "not all alternatives could be tried; --budget gives more time"
     if chosen is not None and not compile:
         confirmed = trials.run(chosen.texts, compile=True)
-        if not confirmed.healthy:
-            return Outcome(
-                None, (), (replace(chosen, seen=confirmed), *further), len(tried), "it fails in the device compiler"
-            )
-        chosen = replace(chosen, seen=confirmed)
+        if confirmed.healthy:
+            chosen = replace(chosen, seen=confirmed)
+        elif confirmed.broken:
+            chosen, why = None, f"with the device compiler the run did not come to its end ({confirmed.broken})"
+        else:
+            why = f"{chosen.proposal.title}: then it fails in the device compiler"
+            return Outcome(None, (), (replace(chosen, seen=confirmed), *further), len(tried), why)
     if not tried:
         why = "no change is known for this place"
     elif not passing:

@@ -27,8 +27,6 @@ SPEC = ToolSpec(
     adds=("fix.tried", "fix.passing", "fix.verified"),
     seconds=lambda facts: 8.0,
 )
-#: All candidates of one fault together may take this long, in seconds.
-LONGEST = 90.0
 #: a candidate may take so many times as long as the observed run, in seconds at least `SHORTEST`
 PATIENCE, SHORTEST = 3.0, 15.0
 #: user's files above this size are not patched
@@ -87,7 +85,7 @@ def _verified(work: Work, finding: Finding, strategies: tuple[str, ...], files: 
     from triage.fixes.trial import Trials
 
     options = work.options
-    deadline = time.monotonic() + min(LONGEST, work.seconds)
+    deadline = time.monotonic() + work.seconds
     changes = work.facts.get("run.env")
     env = {str(k): str(v) for k, v in changes.items() if v is not None} if isinstance(changes, dict) else {}
     limit = max(SHORTEST, PATIENCE * float(work.facts.get("run.seconds") or 0.0))
@@ -107,7 +105,7 @@ def _verified(work: Work, finding: Finding, strategies: tuple[str, ...], files: 
             work.stages,
             load_devices(work.rules_root / "reference" / "devices.toml"),
             work.facts.get("tilelang.version"),
-            lambda: max(1.0, min(limit, left())),
+            limit,
         )
         outcome, start_why = _try(work, finding, strategies, files, trials, left)
     if outcome is None:
