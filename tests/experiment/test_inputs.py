@@ -103,7 +103,7 @@ def test_random_numbers_are_fixed_once_and_freed_again() -> None:
 
 
 def test_numbers_are_told_from_the_largest() -> None:
-    assert numbers("f(16, 1, 0, x=64, y=2.5, z=True)\ng(16, -8)\n") == [64, 16, 8]
+    assert numbers("f(16, 4, 0, x=64, y=25.5, z=True)\ng(16, -8)\n") == [64, 16, 8]
 
 
 def test_a_text_that_does_not_parse_has_no_random_calls() -> None:

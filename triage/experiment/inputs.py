@@ -28,6 +28,8 @@ FILLERS = {
 FACTORIES = frozenset({"randn", "rand", "randint", "normal"})
 LIKE = frozenset({"randn_like", "rand_like", "randint_like"})
 METHODS = frozenset({"normal_", "uniform_", "random_"})
+#: numbers up to this are left as they are
+SMALL = 4
 #: arguments of a random factory that others have, too
 SHARED = frozenset({"dtype", "device", "requires_grad", "layout", "pin_memory"})
 
@@ -88,9 +90,9 @@ def unseeded(source: str) -> str | None:
 
 
 def numbers(source: str) -> list[int]:
-    """The whole numbers above one that stand in a source, the largest first."""
+    """The whole numbers in a source that may be sizes, the largest first: small ones are axes, exponents or factors."""
     found = {n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant) and type(n.value) is int}
-    return sorted((n for n in found if n > 1), reverse=True)
+    return sorted((n for n in found if n > SMALL), reverse=True)
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers

@@ -2,8 +2,8 @@
 the script still compares the same things.
 
 From the operands it goes by names to what was bound to them last, to what a call gave for a parameter, and into the functions
-of the script that are called. Kernels are left out, and so are numbers and the factories that fill a tensor: sizes and inputs may
-change. What comes out is a digest.
+of the script that are called. Kernels are left out, and so are numbers that may be sizes and the factories that fill a tensor:
+sizes and inputs may change. What comes out is a digest.
 """
 
 from __future__ import annotations
@@ -97,6 +97,15 @@ def _is_kernel(value: Any) -> bool:
 class _Normal(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         return ast.Constant(0) if isinstance(node.value, (int, float)) and not isinstance(node.value, bool) else node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """A number that values are multiplied by, or the like, stays; one that divides sizes is a size."""
+        sized = isinstance(node.op, (ast.FloorDiv, ast.Mod))
+        for side in ("left", "right"):
+            part = getattr(node, side)
+            if sized or not isinstance(part, ast.Constant):
+                setattr(node, side, self.visit(part))
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         name = ast.unparse(node.func).rpartition(".")[2]
