@@ -163,6 +163,35 @@ def test_indices_are_dropped_and_added(access, rank, wanted):
     assert [f"x = {wanted}"] in [changed(text, one) for one in proposed("index-rank", text, captures)]
 
 
+def nearest_proposal(strategy: str, text: str, captures: dict) -> list[str]:
+    """What the proposals with the least distance write in the marked line."""
+    line = next(n for n, one in enumerate(text.splitlines(), 1) if one.endswith("# HERE"))
+    sources = Sources({"k.py": text})
+    finding = Finding(State.LOCALIZED, None, "", "", location=Location("k.py", line), captures=captures)
+    found = list(propose([strategy], Question(finding, sources)))
+    least = min(p.distance for p in found)
+    return [p.title.split()[1] for p in found if p.distance == least]
+
+
+@pytest.mark.parametrize(
+    ("access", "rank", "nearest"),
+    [
+        ("x[r, 0, j]", 2, ["x[r,"]),  # no variable is lost
+        ("x[r]", 2, ["x[r,"]),  # the loop over `cols` belongs to the dimension `cols`
+        ("bias[i, j]", 1, ["bias[j]"]),  # and so here, where one variable has to go
+    ],
+)
+def test_an_index_stands_where_its_loop_fits(access, rank, nearest):
+    text = (
+        "def f(rows, cols):\n    x = T.alloc_fragment((rows, cols), 'float32')\n"
+        "    bias = T.alloc_fragment((cols,), 'float32')\n    r = 1\n    for i, j in T.Parallel(rows, cols):\n"
+        f"        y = {access}  # HERE\n"
+    )
+    if access != "bias[i, j]":
+        text = text.replace("for i, j in T.Parallel(rows, cols)", "for j in T.serial(cols)")
+    assert nearest_proposal("index-rank", text, {"buffer": access.split("[")[0], "rank": rank}) == nearest
+
+
 def test_slices_in_the_function_are_no_missing_indices():
     text = "def f(q, h):\n    for i in T.Parallel(8):\n        x = q[i] + h[0:8, i]  # HERE\n"
     texts = proposed("index-rank", text, {"buffer": "q", "rank": 2})

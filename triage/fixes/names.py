@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from triage.fixes import tree
-from triage.fixes.proposal import Proposal, Question
+from triage.fixes.proposal import USUAL_DOUBTS, Proposal, Question
 from triage.fixes.spelling import NICKNAMES, SYNONYMS, nearest
 from triage.fixes.tree import Edit, Source
 
@@ -34,8 +34,13 @@ def nearest_attribute(q: Question) -> Iterator[Proposal]:
             continue
         for far, name in nearest(wrong, known):
             edits = tuple(Edit(source.path, node, cst.Name(name)) for node in written)
-            yield Proposal(f"Write {name} instead of {wrong}", edits, distance=far)
+            yield Proposal(f"Write {name} instead of {wrong}", edits, _doubts(far), distance=far)
         return
+
+
+def _doubts(far: int) -> frozenset[str]:
+    """What speaks against a name: nothing, if it is one letter away from what is written."""
+    return frozenset() if far <= 1 else USUAL_DOUBTS
 
 
 def nearest_module(q: Question) -> Iterator[Proposal]:
@@ -51,7 +56,7 @@ def nearest_module(q: Question) -> Iterator[Proposal]:
         for far, name in nearest(last, q.vocabulary.names.get(parent, ())):
             for node in written:
                 edit = Edit(source.path, node.attr, cst.Name(name))
-                yield Proposal(f"Import {parent}.{name} instead of {wrong}", (edit,), distance=far)
+                yield Proposal(f"Import {parent}.{name} instead of {wrong}", (edit,), _doubts(far), distance=far)
 
 
 def nearest_variable(q: Question) -> Iterator[Proposal]:
@@ -69,11 +74,11 @@ def nearest_variable(q: Question) -> Iterator[Proposal]:
             yield Proposal(f"Import {wrong}", (_imported(source, wrong),), distance=0)
         for far, name in found:
             edits = tuple(Edit(source.path, node, cst.Name(name)) for node in written)
-            yield Proposal(f"Write {name} instead of {wrong}", edits, distance=far)
+            yield Proposal(f"Write {name} instead of {wrong}", edits, _doubts(far), distance=far)
         members = _members(q, source, wrong)
         if members is not None:
             edits = tuple(Edit(source.path, node, tree.expression(members)) for node in written)
-            yield Proposal(f"Write {members} instead of {wrong}", edits, distance=1)
+            yield Proposal(f"Write {members} instead of {wrong}", edits, _doubts(1), distance=1)
         return
 
 
@@ -141,7 +146,7 @@ def nearest_keyword(q: Question) -> Iterator[Proposal]:
                 found = [(1, meant)] if meant in known else nearest(wrong, known)
                 for far, name in found:
                     edit = Edit(source.path, arg.keyword, cst.Name(name))
-                    yield Proposal(f"Write {name}= instead of {wrong}=", (edit,), distance=far)
+                    yield Proposal(f"Write {name}= instead of {wrong}=", (edit,), _doubts(far), distance=far)
                 kept = [a for a in call.args if a is not arg]
                 edit = Edit(source.path, call, call.with_changes(args=_without_last_comma(kept, call)))
                 guess = f"without {wrong}= the script builds, and what the keyword was to say is lost"
@@ -182,7 +187,7 @@ def nearest_word(q: Question) -> Iterator[Proposal]:
         nickname = NICKNAMES.get(wrong) if q.captures.get("dtype") else None
         for far, name in [(1, nickname)] if nickname else nearest(wrong, known):
             edits = tuple(Edit(source.path, node, _with_word(node, whole, name)) for node in literals)
-            yield Proposal(f'Write "{name}" instead of "{wrong}"', edits, distance=far)
+            yield Proposal(f'Write "{name}" instead of "{wrong}"', edits, _doubts(far), distance=far)
 
 
 def _with_word(node: cst.SimpleString, wrong: re.Pattern[str], name: str) -> cst.SimpleString:

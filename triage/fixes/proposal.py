@@ -50,10 +50,11 @@ USUAL_DOUBTS = frozenset({"unused", "output", "tiles", "elements", "interface"})
 class Proposal:
     """A repair to be tried.
 
-    `doubts`: the kinds of doubt (`meaning.py`) about what it touches that speak against it. `host`: it changes the host's side, which the record of a kernel does not show, so that two such repairs never mean
-    the same. `tuning`: it changes how the kernel is run (threads, stages, tile sizes), never what it computes. `distance`: how
-    far it is from what is written; of several that pass, a nearer one is chosen only where they mean the same.
-    `guess`: nothing but the end of the error speaks for it, so it is never called verified.
+    `doubts`: the kinds of doubt (`meaning.py`) about what it touches that speak against it. `tuning`: it changes how the
+    kernel is run (threads, stages, tile sizes), never what it computes. `host`: it changes the host's side, which the
+    record of a kernel does not show, so that two such repairs never mean the same. `distance`: how far it is from what is
+    written (letters of a name; variables that are left out); of several that mean different things, only the one nearest
+    may be chosen. `guess`: why it is never called verified, for a repair that nothing but the end of the error speaks for.
     """
 
     title: str

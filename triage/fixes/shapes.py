@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -117,23 +118,56 @@ def index_rank(q: Question) -> Iterator[Proposal]:
         subscript = wrong[0]
         written = indices(subscript)
         for texts in _like_siblings(source, subscript, rank):
-            yield _indexed(source, subscript, texts)
+            yield _indexed(q, source, subscript, texts)
         if len(written) > rank:
             kept = list(itertools.combinations(range(len(written)), rank))
             kept.sort(key=lambda keep: sum(written[n].strip() == "0" for n in keep))
             for keep in kept:
-                yield _indexed(source, subscript, [written[n] for n in keep])
+                yield _indexed(q, source, subscript, [written[n] for n in keep])
         elif len(written) == rank - 1:
             for text, at in itertools.product(_indices_nearby(source, subscript), range(rank)):
-                yield _indexed(source, subscript, [*written[:at], text, *written[at:]])
+                yield _indexed(q, source, subscript, [*written[:at], text, *written[at:]])
         return
 
 
-def _indexed(source: Source, subscript: cst.Subscript, texts: list[str]) -> Proposal:
+def _indexed(q: Question, source: Source, subscript: cst.Subscript, texts: list[str]) -> Proposal:
     new = with_indices(subscript, texts)
-    return Proposal(
-        f"Write {source.code(new)} instead of {source.code(subscript)}", (Edit(source.path, subscript, new),)
-    )
+    title = f"Write {source.code(new)} instead of {source.code(subscript)}"
+    far = _lost(source, subscript, texts) + _misplaced(q, source, subscript, texts)
+    return Proposal(title, (Edit(source.path, subscript, new),), distance=far)
+
+
+def _lost(source: Source, subscript: cst.Subscript, texts: list[str]) -> int:
+    """How many variables that are written as indices the new ones leave out."""
+    kept = {name for text in texts if ":" not in text for name in tree.names_in(tree.expression(text))}
+    kept |= {name for text in texts if ":" in text for name in re.findall(r"\w+", text)}
+    return len(_variables(source, subscript) - kept)
+
+
+def _misplaced(q: Question, source: Source, subscript: cst.Subscript, texts: list[str]) -> int:
+    """How many loop variables stand at a dimension that is declared otherwise than the extent of their loop, where
+    another dimension or another loop would fit; and a 0 where a loop variable is still free."""
+    shape = shape_of(q.sources, declared(q.sources, source, subscript))
+    extents = _loop_extents(source, subscript)
+    count = 0
+    for at, text in enumerate(texts):
+        extent = extents.get(text.strip())
+        if shape is not None and extent is not None and at < len(shape.dims):
+            dims = [shape.text(n) for n in range(len(shape.dims))]
+            count += extent != dims[at] and (extent in dims or dims[at] in extents.values())
+    added = len(texts) > len(subscript.slice) and any(text.strip() == "0" for text in texts)
+    return count + (added and bool(set(extents) - _variables(source, subscript)))
+
+
+def _loop_extents(source: Source, node: cst.CSTNode) -> dict[str, str]:
+    """The variables of the loops around a node, with the extents that these are given, as they are written."""
+    found: dict[str, str] = {}
+    for loop in source.around(node, cst.For):
+        names = [e.value for e in loop.target.elements] if isinstance(loop.target, cst.Tuple) else [loop.target]
+        plain = [arg for arg in loop.iter.args if arg.keyword is None] if isinstance(loop.iter, cst.Call) else []
+        for name, arg in zip(names, plain, strict=False):
+            found.setdefault(source.code(name), source.code(arg.value))
+    return found
 
 
 def _is_inner(source: Source, subscript: cst.Subscript) -> bool:
