@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -60,8 +63,10 @@ def command(folder: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "triage", "minimize", "kernel.py", "-o", "small.py", *options]
 
 
-def minimize(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "kernel.py").write_text(text, encoding="utf-8")
+def minimize(folder: Path, text: str | None, *options: str) -> subprocess.CompletedProcess[str]:
+    """Without a `text` the script is there already; written again it would count as another."""
+    if text is not None:
+        (folder / "kernel.py").write_text(text, encoding="utf-8")
     done = subprocess.run(command(folder, *options), cwd=folder, env=ENV, capture_output=True, text=True, timeout=400)
     assert "Traceback" not in done.stderr
     return done
@@ -106,22 +111,47 @@ def test_an_output_that_cannot_be_written_is_bad_usage(output: str, tmp_path: Pa
     assert done.returncode == 2 and "-o" in done.stderr
 
 
-def test_after_a_kill_the_same_command_ends_with_the_same_text(tmp_path: Path) -> None:
-    text = "import json\n\n\ndef f(n, m=3):\n    total = 0\n    for i in range(n):\n        total += i\n    return {'a': total}['b']\n\n\nx = 5\nf(4)\nprint(x)\n"
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_after_kills_the_same_command_ends_with_the_same_text(seed: int, tmp_path: Path) -> None:
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     for folder in (straight, killed):
         folder.mkdir()
-        (folder / "kernel.py").write_text(text, encoding="utf-8")
-    running = subprocess.Popen(
-        command(killed), cwd=killed, env=ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    wait_for(lambda: len(list(killed.glob(".triage/minimize-*/*/result.json"))) >= 6 or running.poll() is not None)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    again = minimize(killed, text)
-    done = minimize(straight, text)
+        (folder / "kernel.py").write_text(FAILS, encoding="utf-8")
+    for results in sorted(random.Random(seed).sample(range(2, 30), 3)):
+        running = subprocess.Popen(
+            command(killed), cwd=killed, env=ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        enough = partial(at_least, killed, results)
+        wait_for(lambda running=running, enough=enough: enough() or running.poll() is not None)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    known = len(list(killed.glob(".triage/minimize-*/*/asked.json")))
+    again, done = minimize(killed, None), minimize(straight, None)
     assert again.returncode == done.returncode == 0
     assert (killed / "small.py").read_text() == (straight / "small.py").read_text()
+    assert known >= 2 and runs(again.stdout) < runs(done.stdout)
+
+
+def at_least(folder: Path, results: int) -> bool:
+    return len(list(folder.glob(".triage/minimize-*/*/asked.json"))) >= results
+
+
+def runs(said: str) -> int:
+    found = re.search(r"(\d+) runs", said)
+    assert found is not None, said
+    return int(found[1])
+
+
+@pytest.mark.slow
+def test_autodd_proposes_and_triage_judges(tmp_path: Path) -> None:
+    text = (
+        "import json\n\n\ndef f(n, m=3):\n    total = 0\n    for i in range(n):\n        total += i\n"
+        "    return {'a': total}[\"b\"]\n\n\nx = 5\nf(4)\nprint(x)\n"
+    )
+    done = minimize(tmp_path, text, "--reducer", "autodd", "--budget", "200")
+    assert done.returncode == 0, done.stderr
+    small = (tmp_path / "small.py").read_text()
+    assert "['b']" in small and "import json" not in small and "print" not in small
 
 
 def wait_for(condition: object, seconds: float = 90.0) -> None:

@@ -153,6 +153,13 @@ def _parser() -> argparse.ArgumentParser:
     minimize.add_argument("--call", metavar="EXPR", help="evaluate this in the script afterwards")
     minimize.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
     minimize.add_argument("--budget", type=_seconds, default=600.0, metavar="S", help="stop searching after S s (600)")
+    minimize.add_argument(
+        "--jobs", type=_count, metavar="N", help="changed copies to run at once (default: one a core)"
+    )
+    minimize.add_argument(
+        "--reducer", choices=("triage", "autodd"), default="triage",
+        help="who proposes smaller scripts; triage judges them either way (triage)",
+    )  # fmt: skip
     minimize.set_defaults(function=_minimize)
 
     bisect = commands.add_parser(
@@ -214,6 +221,12 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="PATH", help="write the report as JSON there; - for standard output")
     parser.add_argument("--ignore", action="append", default=[], metavar="CODE", help="leave out findings of this rule")
     parser.add_argument("--exit-zero", action="store_true", help="exit with 0 even if a fault was found")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
@@ -429,6 +442,7 @@ def _case(text: str | None) -> Case:
 
 
 def _minimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
+    from triage.experiment.autodd import NotInstalledError
     from triage.experiment.client import TemplateError
     from triage.experiment.minimize_script import NothingToMinimizeError
     from triage.minimizing import Request, minimize
@@ -442,13 +456,23 @@ def _minimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
     script = _readable_script(args.script)
     if output.exists() and output.samefile(script):
         raise UsageError("-o names the script itself; the minimized one goes to a file of its own")
-    request = Request(script, output, tuple(argv), args.call, args.python, args.arch, budget=args.budget)
+    request = Request(
+        script,
+        output,
+        tuple(argv),
+        args.call,
+        args.python,
+        args.arch,
+        budget=args.budget,
+        reducer=args.reducer,
+        jobs=args.jobs,
+    )
     print("triage: this runs changed copies of the script, in processes and folders of their own", file=sys.stderr)
     _stop_as_interrupt()
     try:
         with Progress(sys.stderr) as progress:
             result = minimize(request, progress.tell)
-    except (NothingToMinimizeError, TemplateError) as error:
+    except (NothingToMinimizeError, NotInstalledError, TemplateError) as error:
         print(f"triage: nothing was minimized: {error}", file=sys.stderr)
         return UNKNOWN
     except (OSError, UnicodeDecodeError) as error:

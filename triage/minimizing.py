@@ -36,17 +36,22 @@ class Request:
     arch: str | None = None
     compile: bool = True
     budget: float = 600.0
+    #: who proposes smaller texts: triage or autodd
+    reducer: str = "triage"
+    #: changed copies at once; None: as many as the machine has cores
+    jobs: int | None = None
 
 
 def minimize(request: Request, progress: Callable[[str], None]) -> Minimized:
     """Write the smallest script found to `request.output`, which holds the best so far at any time.
 
-    Raises `NothingToMinimizeError`, `TemplateError`, and `OSError` where the output cannot be written.
+    Raises `NothingToMinimizeError`, `NotInstalledError`, `TemplateError`, and `OSError` where the output cannot be written.
     """
     source = request.script.read_text(encoding="utf-8")
     directory = _directory(request, source)
     options: dict[str, Any] = {
         "python": request.python, "arch": request.arch, "compile": request.compile, "outputs": (request.output,),
+        "jobs": request.jobs,
     }  # fmt: skip
     rules, stages = load_rules(), Stages.load(rules_root() / "reference" / "stages.toml")
     asked = Candidate(source, request.argv, request.call)
@@ -58,7 +63,7 @@ def minimize(request: Request, progress: Callable[[str], None]) -> Minimized:
             runner = runner if virtual_is_enough(real, runner, asked, rules, stages) else real
         result = minimize_script(
             runner, source, argv=request.argv, call=request.call, rules=rules, stages=stages,
-            budget=request.budget, keep=lambda text: _write(request.output, text), progress=progress,
+            budget=request.budget, reducer=request.reducer, keep=lambda text: _write(request.output, text), progress=progress,
         )  # fmt: skip
         head = header(result, request.script, runner.versions, runner.target)
     _write(request.output, head + spaced(result.text))

@@ -1,8 +1,9 @@
 """Minimize a failing script: its fault confirmed first, then made small under the oracle, the best always on disk.
 
     start      the script as it is, a few times: it must fail, and each time with the same fault
+    values     of a mismatch the simplest values of its input that show it (`minimize_input.py`)
     reduce     `reduce.py` proposes smaller texts, a warm worker runs each, the oracle says whether it is the same fault
-    input      of a mismatch the simplest values and shapes that show it (`minimize_input.py`)
+    shapes     of a mismatch the smallest shapes that show it
     end        the result once more in a run of its own, with the header that says what it shows
 
 Every experiment is known by its content: what was run before is answered from its directory, so after a kill the same
@@ -16,8 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from triage.experiment import autodd
 from triage.experiment.minimal import OutOfBudget
-from triage.experiment.minimize_input import SimplestInput, minimize_input
+from triage.experiment.minimize_input import SimplestInput, simple_values, small_shapes
 from triage.experiment.oracle import Verdict
 from triage.experiment.reduce import Found, Reducer
 from triage.experiment.same_fault import Start, moving, outcome, start_of, steady, wrong_set
@@ -65,12 +67,13 @@ def minimize_script(
     rules: RuleSet,
     stages: Stages,
     budget: float,
+    reducer: str = "triage",
     keep: Callable[[str], None] = lambda text: None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Minimized:
     """The smallest script found in `budget` seconds that shows the fault of `source`.
 
-    Raises `NothingToMinimizeError` where the start cannot be relied on, `TemplateError` where nothing can be run.
+    `reducer` is triage or autodd: who proposes smaller texts. Raises `NotInstalledError`, `NothingToMinimizeError` where the start cannot be relied on, `TemplateError` where nothing can be run.
     """
     began = time.monotonic()
     progress("running the script as it is")
@@ -90,6 +93,8 @@ def minimize_script(
 
     def first(texts: Iterator[str]) -> Found | None:
         left = began + budget - time.monotonic()
+        if left <= 0:
+            raise OutOfBudget
 
         def in_time() -> Iterator[Candidate]:
             for text in texts:
@@ -107,10 +112,6 @@ def minimize_script(
         keep(text)
         progress(f"{lines_before} lines -> {len(text.splitlines())} ({runner.count} runs)")
 
-    reducer = Reducer(source, first, better, traced.executed, _path(error))
-    text = reducer.run()
-    last = runner.run(replace(asked, source=text), limit)
-
     def shows(text: str) -> Comparison | None:
         left = began + budget - time.monotonic()
         if left <= 0:
@@ -119,15 +120,29 @@ def minimize_script(
         same = outcome(start, shown.status, shown.errors, rules, stages).verdict == Verdict.SAME
         return shown.errors[-1].comparison if same else None
 
-    compared = last.errors[-1].comparison if start.comparison and last.errors else None
-    simplest = minimize_input(text, compared, shows) if compared else None
-    if simplest is not None and simplest.text != text:
-        text = simplest.text
-        better(text)
-        last = runner.run(replace(asked, source=text), limit)
+    simplest = simple_values(source, start.comparison, shows) if start.comparison else None
+    if simplest is not None and simplest.text != source:
+        source = simplest.text
+        better(source)
+        traced = runner.run(replace(asked, source=source, trace=True), limit)
+        error = traced.errors[-1] if traced.errors else error
+
+    if reducer == "autodd":
+        text, finished = autodd.reduce(source, first, better, python=runner.python)
+    else:
+        search = Reducer(source, first, better, traced.executed, _path(error))
+        text, finished = search.run(), search.finished
+    last = runner.run(replace(asked, source=text), limit)
+    compared = last.errors[-1].comparison if last.errors else None
+    if simplest is not None and compared is not None:
+        simplest = small_shapes(simplest, text, compared, shows)
+        if simplest.text != text:
+            text = simplest.text
+            better(text)
+            last = runner.run(replace(asked, source=text), limit)
     return Minimized(
         text, last.errors[-1] if last.errors else error, start.key.rule, len(text.splitlines()), lines_before,
-        runner.count, round(time.monotonic() - began, 2), reducer.finished, simplest, wrong_set(start, again),
+        runner.count, round(time.monotonic() - began, 2), finished, simplest, wrong_set(start, again),
     )  # fmt: skip
 
 

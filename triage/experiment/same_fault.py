@@ -385,12 +385,13 @@ def _user_frame(frames: Sequence[Frame]) -> Frame | None:
 
 
 WORD = re.compile(r"\d[\w.]*|\w+|[^\w\s]")
+QUOTE = "'"
 
 
 def _line(frames: Sequence[Frame]) -> tuple[str, ...]:
     """The words of the deepest user line, numbers blanked."""
     frame = _user_frame(frames)
-    words = WORD.findall(frame.text.partition("#")[0]) if frame else []
+    words = _tokens(frame.text.partition("#")[0]) if frame else []
     return tuple("0" if word[0].isdigit() else word for word in words)
 
 
@@ -445,7 +446,12 @@ def _closing(text: str, at: int) -> int:
 
 
 def _words(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(_tokens(text))
+
+
+def _tokens(text: str) -> list[str]:
+    """The words and signs of a statement, however it is spaced and quoted."""
+    return [QUOTE if word == '"' else word for word in WORD.findall(text)]
 
 
 def _shown_difference(start: Start, other: Start, differs: Sequence[str]) -> str:

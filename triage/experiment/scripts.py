@@ -206,10 +206,13 @@ class ScriptRunner(Client):
         coming = iter(candidates)
         try:
             while True:
-                while line and isinstance(line[0][1], Shown):
-                    candidate, shown = line.popleft()
-                    if wanted(shown):
-                        return candidate, shown
+                while line:
+                    candidate, state = line[0]
+                    if isinstance(state, Running):
+                        break
+                    line.popleft()
+                    if wanted(state):
+                        return candidate, state
                 self._fill(line, coming, seconds)
                 if not line:
                     return None

@@ -157,11 +157,13 @@ def spaced(source: str) -> str:
         for before, node in itertools.pairwise(body)
         if isinstance(before, defined) or isinstance(node, defined)
     }
-    lines = [
-        f"\n\n{line}" if n in apart else line
-        for n, line in enumerate(source.splitlines(), 1)
-        if line.strip() or n not in apart
-    ]
+    lines: list[str] = []
+    for number, line in enumerate(source.splitlines(), 1):
+        if number in apart:
+            while lines and not lines[-1].strip():
+                lines.pop()
+            lines += ["", ""]
+        lines.append(line)
     return "\n".join(lines).strip("\n") + "\n"
 
 
