@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triage.experiment.minimal import OutOfBudget
-from triage.experiment.minimize_input import minimize_input
+from triage.experiment.minimize_input import Shows, SimplestInput, simple_values, small_shapes
 from triage.experiment.oracle import Verdict
 from triage.experiment.same_fault import outcome, start_of
 from triage.experiment.scripts import Candidate, ScriptRunner
@@ -80,6 +80,12 @@ def test_the_simplest_values_are_those_that_keep_the_pattern(value: str, kind: s
     assert found.comparison.pattern is not None and found.comparison.pattern.total < 2 * 12
 
 
+def minimize_input(source: str, compared: Comparison, shows: Shows) -> SimplestInput:
+    """Both steps, with nothing taken away between them."""
+    values = simple_values(source, compared, shows)
+    return small_shapes(values, values.text, values.comparison, shows)
+
+
 def comparison(total: int = 4) -> Comparison:
     return Comparison("torch.equal", (total,), "float32", pattern=Mismatch((total,), "float32", 0, total))
 
@@ -107,12 +113,16 @@ def test_when_the_time_is_over_the_best_so_far_is_kept() -> None:
 
     def shows(text: str) -> Comparison | None:
         tried.append(text)
-        if len(tried) > 2:
+        if len(tried) > limit:
             raise OutOfBudget
         return comparison()
 
+    limit = 2
     found = minimize_input(TWO, comparison(), shows)
     assert not found.finished and found.values == "ones" and found.text == tried[1]
+    limit = 0
+    found = minimize_input(TWO, comparison(), shows)
+    assert not found.finished and found.text == TWO and found.said.startswith("random values: ")
 
 
 def test_a_script_without_random_inputs_says_so() -> None:

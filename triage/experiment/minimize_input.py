@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triage.experiment.inputs import KINDS, filled, numbers, random_calls, seeded, unseeded
 from triage.experiment.minimal import OutOfBudget
@@ -24,25 +24,30 @@ Shows = Callable[[str], Comparison | None]
 
 @dataclass(frozen=True)
 class SimplestInput:
-    """`text` is the script with that input; `values` a name of `inputs.KINDS`, mixed (some tensors hold ones), random or given
-    (nothing of it is random); `said` tells it in words. `finished`: nothing simpler was left to be tried."""
+    """`text` is the script with that input; `values` a name of `inputs.KINDS`, mixed (`simple` of `total` random tensors hold
+    ones), random or given (nothing of it is random); `said` tells it in words. `finished`: nothing simpler was left to be tried."""
 
     text: str
     values: str
+    simple: int
+    total: int
     said: str
     comparison: Comparison
     finished: bool
 
 
-def minimize_input(source: str, comparison: Comparison, shows: Shows) -> SimplestInput:
-    """The simplest input found for a script that shows a mismatch, its `comparison`."""
+def simple_values(source: str, comparison: Comparison, shows: Shows) -> SimplestInput:
+    """The simplest values found for the random tensors of a script that shows a mismatch, its `comparison`."""
     search = _Search(source, comparison, shows)
-    try:
-        search.run()
-        finished = True
-    except OutOfBudget:
-        finished = False
-    return SimplestInput(search.text, search.values, search.said(), search.comparison, finished)
+    return search.result(search.try_values)
+
+
+def small_shapes(before: SimplestInput, text: str, comparison: Comparison, shows: Shows) -> SimplestInput:
+    """The smallest shapes for a script, `text`, that came of one with simple values by taking parts away."""
+    search = _Search(text, comparison, shows)
+    search.values, search.simple, search.total = before.values, before.simple, before.total
+    found = search.result(search.try_shapes)
+    return replace(found, finished=before.finished and found.finished)
 
 
 class _Search:
@@ -51,13 +56,15 @@ class _Search:
         self.simple, self.total = 0, len(random_calls(source))
         self.values = "random" if self.total else "given"
 
-    def run(self) -> None:
-        if self.total:
-            self._try(seeded(self.text))
-            self._values()
-        if self.values in KINDS:
-            self._try(unseeded(self.text))
-        self._shapes()
+    def result(self, search: Callable[[], None]) -> SimplestInput:
+        """What a search finds before the time is over."""
+        try:
+            search()
+            finished = True
+        except OutOfBudget:
+            finished = False
+        said = self._said(finished)
+        return SimplestInput(self.text, self.values, self.simple, self.total, said, self.comparison, finished)
 
     def _try(self, text: str | None) -> bool:
         if text is None or text == self.text:
@@ -68,10 +75,14 @@ class _Search:
         self.text, self.comparison = text, comparison
         return True
 
-    def _values(self) -> None:
+    def try_values(self) -> None:
+        if not self.total:
+            return
+        self._try(seeded(self.text))
         for kind in KINDS:
             if self._try(filled(self.text, random_calls(self.text), kind)):
                 self.values, self.simple = kind, self.total
+                self._try(unseeded(self.text))
                 return
         at = 0
         while at < len(calls := random_calls(self.text)) and self.total > 1:
@@ -80,7 +91,7 @@ class _Search:
             else:
                 at += 1
 
-    def _shapes(self) -> None:
+    def try_shapes(self) -> None:
         """Each number as small as it can be wherever it stands, from the largest; until nothing more goes."""
         again = True
         while again:
@@ -90,15 +101,16 @@ class _Search:
                 spelled = re.compile(rf"(?<![\w.]){number}(?![\w.])")
                 again |= any(self._try(spelled.sub(str(smaller), self.text)) for smaller in powers)
 
-    def said(self) -> str:
+    def _said(self, finished: bool) -> str:
         pattern = self.comparison.pattern
         wrong = describe(pattern) if pattern else "the comparison fails"
         shape = "×".join(map(str, self.comparison.shape))
-        where = f", at shape {shape}" if shape else ""
+        where = f"{wrong}, at shape {shape}" if shape else wrong
         if self.values in KINDS:
-            verb = "all ones already show it" if self.values == "ones" else f"{KINDS[self.values]} already show it"
-            return f"{verb}: {wrong}{where}"
+            values = "all ones" if self.values == "ones" else KINDS[self.values]
+            return f"{values} already show it: {where}"
         if self.values == "mixed":
-            return f"ones in {self.simple} of {self.total} random tensors show it: {wrong}{where}"
-        needed = "no simpler values than random ones showed it" if self.total else "its input is not random"
-        return f"{needed}: {wrong}{where}"
+            return f"ones in {self.simple} of {self.total} random tensors show it: {where}"
+        if not self.total:
+            return f"its input is not random: {where}"
+        return f"{'no simpler values than random ones showed it' if finished else 'random values'}: {where}"
