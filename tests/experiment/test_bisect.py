@@ -46,6 +46,39 @@ def told(found: Bisection) -> list[list[str]]:
     return [[f"{s.what} {s.was} → {s.now}" for s in one.settings] for one in found.sets]
 
 
+class Wrapped:
+    """The template of all tests, with something changed about it."""
+
+    def __init__(self, template: Template) -> None:
+        self.template = template
+
+    def __getattr__(self, name: str):
+        return getattr(self.template, name)
+
+
+class Short(Wrapped):
+    """Time is up as soon as one switch has helped."""
+
+    search: Search
+
+    def run(self, program, *args, **options) -> Result:
+        shown = self.template.run(program, *args, **options)
+        if "tl.disable_warp_specialized" in program.pass_configs:
+            self.search.deadline = 0.0
+        return shown
+
+
+class Unsteady(Wrapped):
+    """The fault goes from the repetition `gone` on, as it does where a compiler is not deterministic."""
+
+    gone = 0
+
+    def again(self, *args, **options) -> Result:
+        self.gone -= 1
+        shown = self.template.again(*args, **options)
+        return shown if self.gone > 0 else dataclasses.replace(shown, status="succeeded", error=None, pass_name=None)
+
+
 def test_a_fault_of_warp_specialization_goes_without_it_and_is_the_compilers(template, failing) -> None:
     names = ("tl.disable_warp_specialized", "num_stages", "tl.disable_loop_unswitching", "tirx.disable_vectorize")
     found = run(failing("persistent"), template, *names)
@@ -58,22 +91,7 @@ def test_a_fault_of_warp_specialization_goes_without_it_and_is_the_compilers(tem
 
 
 def test_what_was_not_tried_to_the_end_accuses_nobody(template, failing) -> None:
-    class Short(Template):
-        """The template of the other tests, for which time is up as soon as one switch has helped."""
-
-        def __init__(self) -> None:
-            self.search = None
-
-        def __getattr__(self, name: str):
-            return getattr(template, name)
-
-        def run(self, program, *args, **options) -> Result:
-            shown = template.run(program, *args, **options)
-            if "tl.disable_warp_specialized" in program.pass_configs:
-                self.search.deadline = 0.0
-            return shown
-
-    short = Short()
+    short = Short(template)
     work = Bisecting(Search(failing("persistent").program, short, time.monotonic() + 300), False, lambda line: None)
     short.search = work.search
     assert work.search.begin(failing("persistent").error) is None
@@ -141,24 +159,13 @@ def test_a_fault_that_does_not_come_again_is_not_bisected(template, failing, cap
     assert found.sets == () and "another error" in found.how
 
 
-class Unsteady(Template):
-    """The template, but the fault goes from the repetition `gone` on, as it does where a compiler is not deterministic."""
-
-    gone = 0
-
-    def again(self, *args, **options) -> Result:
-        self.gone -= 1
-        shown = super().again(*args, **options)
-        return shown if self.gone > 0 else dataclasses.replace(shown, status="succeeded", error=None, pass_name=None)
-
-
 @pytest.mark.parametrize(
     ("gone", "why"), [(2, "two lowerings of the unchanged kernel differ"), (4, "any more at the end")]
 )
-def test_a_start_that_is_not_steady_claims_nothing(gone: int, why: str, failing, tmp_path) -> None:
-    with Unsteady(tmp_path, target={"kind": "cuda", "arch": "sm_90a"}) as unsteady:
-        unsteady.gone = gone
-        found = run(failing("warps"), unsteady, "threads")
+def test_a_start_that_is_not_steady_claims_nothing(gone: int, why: str, template, failing) -> None:
+    unsteady = Unsteady(template)
+    unsteady.gone = gone
+    found = run(failing("warps"), unsteady, "threads")
     assert found.sets == () and why in found.how and not found.complete
 
 
@@ -167,6 +174,7 @@ def test_without_time_nothing_is_claimed(template, failing) -> None:
     assert found.sets == () and "ran out" in found.how and not found.complete
 
 
+@pytest.mark.slow
 def test_experiments_are_answered_from_disk_by_another_template(failing, tmp_path) -> None:
     kernel = failing("warps")
     counts = []
