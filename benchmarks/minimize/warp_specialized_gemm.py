@@ -1,8 +1,22 @@
+"""GEMM with bias by hand-written warp specialization: one group of warps loads tiles, the other multiplies them.
+
+Compares with torch.matmul over a few shapes and prints the throughput.
+"""
+import argparse
+import itertools
+
 import torch
 import tilelang
 import tilelang.language as T
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SHAPES = [(1024, 2048, 512), (2048, 2048, 2048), (4096, 1024, 512)]
+
+
+def configs():
+    for block_M, block_N, block_K in itertools.product((64, 128), (64, 128), (32, 64)):
+        if block_M * block_N <= 128 * 128:
+            yield {"block_M": block_M, "block_N": block_N, "block_K": block_K}
 
 
 @tilelang.jit
@@ -43,13 +57,37 @@ def ws_gemm_bias(A, B, bias, block_M: int, block_N: int, block_K: int):
     return C
 
 
-def main(M=1024, N=2048, K=512):
+def make_inputs(M, N, K):
+    torch.manual_seed(M + N + K)
     a = torch.randn(M, K, device=DEVICE, dtype=torch.bfloat16)
     b = torch.randn(K, N, device=DEVICE, dtype=torch.bfloat16)
     bias = torch.randn(N, device=DEVICE)
-    c = ws_gemm_bias(a, b, bias, 128, 128, 64)
-    torch.testing.assert_close(c.float(), a.float() @ b.float() + bias, rtol=2e-2, atol=5e-1)
-    print("warp specialized gemm ok")
+    return a, b, bias
+
+
+def reference(a, b, bias):
+    return a.float() @ b.float() + bias
+
+
+def tflops(M, N, K, milliseconds):
+    return 2 * M * N * K / milliseconds * 1e-9
+
+
+def check(M, N, K, config):
+    a, b, bias = make_inputs(M, N, K)
+    c = ws_gemm_bias(a, b, bias, **config)
+    torch.testing.assert_close(c.float(), reference(a, b, bias), rtol=2e-2, atol=5e-1)
+    return c
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tune", action="store_true", help="try every configuration, not only the default")
+    args = parser.parse_args()
+    tried = list(configs()) if args.tune else [{"block_M": 128, "block_N": 128, "block_K": 64}]
+    for (M, N, K), config in itertools.product(SHAPES, tried):
+        check(M, N, K, config)
+        print(f"{M}x{N}x{K} {config} ok")
 
 
 if __name__ == "__main__":

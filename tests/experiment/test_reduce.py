@@ -201,3 +201,36 @@ def test_a_function_called_once_may_be_its_body() -> None:
 )
 def test_what_is_loose(source: str, left: Loose | None) -> None:
     assert loose(source) == left
+
+
+ACTING = '''import os, shutil
+
+
+def clean(folder, unused, depth=1024):
+    """Remove a folder."""
+    if folder.startswith("out"):
+        shutil.rmtree(folder, ignore_errors=False, onerror=None)
+
+
+def main():
+    os.kill(os.getppid(), 64)
+    clean("out", 2, depth=2048)
+
+
+for pid in [1, 2, 3]:
+    os.kill(pid, 0)
+print(len([1, 2, 3]), 4096)
+fail(4096)
+'''
+
+
+def test_what_acts_on_the_world_is_never_edited() -> None:
+    tried: list[str] = []
+    Reducer(ACTING, in_turn(lambda text: "fail(" in text, tried)).run()
+    allowed = {line.strip() for line in ACTING.splitlines()}
+    acting = [line.strip() for text in tried for line in text.splitlines() if "rmtree" in line or "kill" in line]
+    assert acting and set(acting) <= allowed
+    for text in tried:  # with what guards it
+        assert "rmtree" not in text or 'if folder.startswith("out"):\n        shutil' in text
+        assert "os.kill(pid" not in text or "for pid in [1, 2, 3]:" in text
+        assert "getppid" not in text or "def main():\n    os.kill" in text

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from triage.experiment.source import acting
+
 #: numbers up to this are left as they are; tiles of fewer rows than this are no tiles
 SMALL = 16
 
@@ -42,25 +44,37 @@ def optional(source: str) -> list[Part]:
     """Parts in the order of the text: a decorator, a keyword argument, the last argument, elements but the first, and what
     has a line or a name to itself."""
     text = Text(source)
-    loads = [n.id for n in ast.walk(text.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    frozen = text.acting()
+    loads = [n.id for n in text.nodes() if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
     found: list[Part] = []
-    for node in ast.walk(text.tree):
+    for node in text.nodes():
         found += (*_decorators(text, node), *_arguments(text, node, loads), *_elements(text, node, loads))
-    return sorted(found, key=lambda part: part.start)
+    return _free(found, frozen)
 
 
 def idle_parameters(source: str) -> list[Part]:
     """Parameters that nothing reads, with what calls by the function's name pass for them."""
     text = Text(source)
     found = []
-    for function in (n for n in ast.walk(text.tree) if isinstance(n, ast.FunctionDef) and _plain(n.args)):
+    for function in (n for n in text.nodes() if isinstance(n, ast.FunctionDef) and _plain(n.args)):
         read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
         found += [
             Part(tuple(_passed(text, function, index)))
             for index, parameter in enumerate(function.args.args)
             if parameter.arg not in read
         ]
-    return sorted(found, key=lambda part: part.start)
+    return _free(found, text.acting())
+
+
+def _free(parts: Iterable[Part], frozen: Sequence[Span]) -> list[Part]:
+    """The parts that lie in no acting statement, in the order of the text."""
+    spans = {part: [place.spans[index] for place in part.places for index in place.gone] for part in parts}
+    free = [part for part, places in spans.items() if not any(_meet(one, two) for one in places for two in frozen)]
+    return sorted(free, key=lambda part: part.start)
+
+
+def _meet(one: Span, two: Span) -> bool:
+    return one[0] < two[1] and two[0] < one[1]
 
 
 def without_parts(source: str, gone: Iterable[Part]) -> str:
@@ -77,24 +91,31 @@ def without_parts(source: str, gone: Iterable[Part]) -> str:
 def smaller_numbers(source: str) -> Iterator[str]:
     """All larger numbers halved; then one number at a time made small, or halved, wherever it stands, since a size is
     written at the tensor, at the tile and at the call."""
-    numbers = {n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant) and type(n.value) is int}
-    large = sorted((n for n in numbers if n > SMALL), reverse=True)
+    text = Text(source)
+    frozen = text.acting()
+    found: dict[int, list[Span]] = {}
+    for node in text.nodes():
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value > SMALL:
+            span = text.span(node)
+            if text.encoded[slice(*span)].isdigit() and not any(_meet(span, one) for one in frozen):
+                found.setdefault(node.value, []).append(span)
+    large = sorted(found, reverse=True)
     if len(large) > 1:
-        yield NUMBER.sub(lambda m: str(int(m[0]) // 2) if int(m[0]) in large else m[0], source)
+        yield text.replaced((*span, b"%d" % (number // 2)) for number in large for span in found[number])
     for number in large:
         for smaller in dict.fromkeys((SMALL, number // 2)):
             if smaller < number:
-                yield re.sub(rf"(?<![\w.]){number}(?![\w.])", str(smaller), source)
-
-
-NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+                yield text.replaced((*span, b"%d" % smaller) for span in found[number])
 
 
 def inner_calls(source: str) -> Iterator[str]:
     """A statement replaced by a call inside it: `check(run(x), y)` by `run(x)`."""
     text = Text(source)
-    for node in ast.walk(text.tree):
+    frozen = text.acting()
+    for node in text.nodes():
         if not isinstance(node, (ast.Expr, ast.Assign, ast.Return)) or node.value is None:
+            continue
+        if any(_meet(text.span(node), one) for one in frozen):
             continue
         outer = node.value if isinstance(node, ast.Expr) else None
         for inner in ast.walk(node.value):
@@ -189,7 +210,7 @@ def _passed(text: Text, function: ast.FunctionDef, index: int) -> Iterator[Sibli
     ends: list[ast.AST] = [*given.args[:plain], *given.defaults]
     spans = [(text.span(one)[0], text.span(end)[1]) for one, end in zip(given.args, ends, strict=True)]
     yield Siblings(tuple(spans), frozenset({index}))
-    for call in ast.walk(text.tree):
+    for call in text.nodes():
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function.name:
             passed: list[ast.AST] = [*call.args, *call.keywords]
             named = [n for n, k in enumerate(passed) if isinstance(k, ast.keyword) and k.arg == given.args[index].arg]
@@ -207,6 +228,18 @@ class Text:
         self.tree = ast.parse(source)
         self.encoded = source.encode()
         self._lines = [0, *itertools.accumulate(len(line) for line in self.encoded.splitlines(keepends=True))]
+
+    def nodes(self) -> Iterator[ast.AST]:
+        """All nodes but those inside f-strings, whose places Python before 3.12 does not tell."""
+        waiting: list[ast.AST] = [self.tree]
+        for node in waiting:
+            yield node
+            if not isinstance(node, ast.JoinedStr):
+                waiting += ast.iter_child_nodes(node)
+
+    def acting(self) -> list[Span]:
+        """Where the statements are that must stay as they are."""
+        return [(self._lines[piece.start - 1], self._lines[piece.end]) for piece in acting(self.encoded.decode())]
 
     def span(self, node: ast.AST) -> Span:
         low = self._lines[getattr(node, "lineno", 1) - 1] + getattr(node, "col_offset", 0)

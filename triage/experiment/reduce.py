@@ -25,7 +25,7 @@ from typing import TypeVar
 from triage.experiment import parts
 from triage.experiment.minimal import OutOfBudget
 from triage.experiment.names import Loose, loose
-from triage.experiment.source import Piece, bare, opened, pieces, without
+from triage.experiment.source import Piece, acts, bare, opened, pieces, without
 
 T = TypeVar("T", Piece, parts.Part)
 #: how many of a kind are tried at once to begin with
@@ -54,13 +54,14 @@ class Reducer:
     raising: tuple[int, ...] = ()
     finished: bool = False
     _at_start: Loose | None = None
+    _acts: set[str] = field(default_factory=set)
     _refused: set[str] = field(default_factory=set)
     #: statements as tuples of their lines, and kinds of parts, that could not go
     _needed: set[Hashable] = field(default_factory=set)
 
     def run(self) -> str:
         """The smallest text found. `finished` says whether no statement could be taken away any more."""
-        self._at_start = loose(self.source)
+        self._at_start, self._acts = loose(self.source), acts(self.source)
         try:
             self._cut_at_once()
             self._statements()
@@ -98,9 +99,9 @@ class Reducer:
         return (None if found is None else places[found.text]), [places[text] for text in refused]
 
     def _sound(self, text: str) -> bool:
-        """Whether a text compiles, and has no loose ends that the start had not."""
+        """Whether a text compiles, has no loose ends that the start had not, and acts on the world as the start or less."""
         left = loose(text)
-        return left is not None and (self._at_start is None or left.within(self._at_start))
+        return left is not None and (self._at_start is None or left.within(self._at_start)) and acts(text) <= self._acts
 
     def _cut_at_once(self) -> None:
         """Guesses that take away much in one trial: what never ran, and what the fault does not need by name."""

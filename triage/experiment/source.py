@@ -14,6 +14,7 @@ import ast
 import io
 import itertools
 import re
+import textwrap
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -67,6 +68,24 @@ def pieces(source: str) -> list[Piece]:
 
     walk(tree.body, None)
     return sorted(found, key=lambda piece: (piece.start, -piece.end))
+
+
+def acting(source: str) -> list[Piece]:
+    """The statements that touch files, processes or the network: they stay as they are, or go as a whole."""
+    closed = [piece for piece in pieces(source) if not piece.open]
+    tree = ast.parse(source) if closed else ast.Module([], [])
+    names = _acting_names(tree)
+    starts = {_start(node) for node in ast.walk(tree) if isinstance(node, ast.stmt) and _acts(node, names)}
+    return [piece for piece in closed if any(line in starts for line in piece.lines)]
+
+
+def acts(source: str) -> set[str]:
+    """What the acting statements of a source do, without their docstrings: no change may add to it."""
+    lines = source.splitlines()
+    return {
+        ast.dump(ast.parse(bare(textwrap.dedent("\n".join(lines[piece.start - 1 : piece.end])) + "\n")))
+        for piece in acting(source)
+    }
 
 
 def without(source: str, gone: Iterable[Piece]) -> str:
