@@ -86,6 +86,9 @@ def test_the_oracle_does_not_slip(path: Path, family) -> None:
         ("own", "", "ValueError"),
         ("compiler", "TLG051", "tilelang.compile"),
         ("compare", "TLC020", "torch.testing.assert_close"),
+        ("mismatch", "TLC020", "torch.testing.assert_close"),
+        ("reduction", "", "ValueError"),
+        ("moving", "", "torch.allclose"),
     ],
 )
 def test_a_start_is_known_by_its_rule_and_callee(name: str, rule: str, callee: str, family) -> None:
