@@ -68,6 +68,7 @@ class Reducer:
             while not self.finished:
                 before = self.source
                 self._change(_unwrapped)
+                self._statements()
                 self._change(parts.smaller_numbers)
                 self._take_away(self._optional, parts.without_parts)
                 self._statements()
