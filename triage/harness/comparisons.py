@@ -100,15 +100,19 @@ class Comparisons:
             watched = self._watched(f"{home}.{name}", original, known)
             setattr(watched, MARK, True)
             setattr(module, name, watched)
+            if home == "torch":  # TorchScript knows the functions of torch by their identity
+                sys.modules["torch.jit._builtins"]._register_builtin(watched, f"aten::{name}")
             for other, loaded in list(sys.modules.items()):  # tilelang hands its own on from module to module
                 if loaded is not None and home.startswith("tilelang") and other.startswith("tilelang"):
                     for key in [key for key, value in vars(loaded).items() if value is original]:
                         setattr(loaded, key, watched)
 
     def _watched(self, name: str, original: Callable[..., Any], known: Function) -> Callable[..., Any]:
+        is_compiling = sys.modules["torch"].compiler.is_compiling
+
         @functools.wraps(original)
         def compare(*args: Any, **kwargs: Any) -> Any:
-            if not self._asked(known):
+            if is_compiling() or not self._asked(known):
                 return original(*args, **kwargs)
             self._local.inside = True
             try:
@@ -126,9 +130,8 @@ class Comparisons:
         return compare
 
     def _asked(self, known: Function) -> bool:
-        """Whether the script compares, and not a package within itself or a compiler that traces the script."""
-        torch = sys.modules.get("torch")
-        if getattr(self._local, "inside", False) or torch is None or torch.compiler.is_compiling():
+        """Whether the script compares, and not a package within itself."""
+        if getattr(self._local, "inside", False):
             return False
         if known.asserts:
             return True
