@@ -87,6 +87,11 @@ def test_of_different_meanings_the_one_without_doubts_or_the_nearer_name_decides
     assert chosen(decide({1: passes("one"), 2: passes("other")}, p1={"distance": 1}, p2={"distance": 1})) is None
 
 
+def test_a_farther_one_with_fewer_doubts_decides_nothing():
+    outcome = decide({1: passes("near", unread=True), 2: passes("far")}, p1={"distance": 0}, p2={"distance": 1})
+    assert chosen(outcome) is None
+
+
 def test_a_passing_change_that_leaves_a_doubt_is_not_verified():
     outcome = decide({1: passes(unread=True)})
     assert chosen(outcome) is None

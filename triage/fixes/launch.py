@@ -10,11 +10,14 @@ import libcst as cst
 
 from triage.fixes import tree
 from triage.fixes.buffers import declared, shape_of
+from triage.fixes.meaning import walk
 from triage.fixes.proposal import Proposal, Question
 from triage.fixes.tree import Edit, Source
 
 #: numbers of threads that whole warps and warp groups make up
 THREADS = (32, 64, 128, 256, 512, 1024)
+#: more pipeline stages are of no use
+MOST_STAGES = 8
 #: when nothing else tells, the most common number
 USUAL_THREADS = 128
 FEATURE_ARCH = re.compile(r"sm_(90|100|101|103|120)(?![0-9a-z])")
@@ -44,43 +47,45 @@ def in_function(q: Question, name: str) -> Iterator[tuple[Source, cst.Call]]:
 def threads(q: Question) -> Iterator[Proposal]:
     """A number of threads that is legal, the nearest first; those that experiments found first of all."""
     passing = [int(n) for text in q.neighbours for n in re.findall(r"^threads = (\d+)$", text)]
-    done = set()
-    for source, call in in_function(q, "Kernel"):
-        arg = tree.argument(call, None, "threads")
-        if arg is None:
-            continue
-        for where, value in q.sources.origins(source, arg.value):
-            now = tree.constant(value)
-            if id(value) in done or not isinstance(now, int | float | str):
-                continue
-            done.add(id(value))
-            number = now if isinstance(now, int | float) and now > 0 else USUAL_THREADS
-            order = sorted({*THREADS, *passing}, key=lambda n: (n not in passing, abs(math.log2(n / number)), -n))
-            for count in order:
-                if count != now:
-                    edit = Edit(where.path, value, cst.Integer(str(count)))
-                    yield Proposal(f"Run {count} threads instead of {now}", (edit,), tuning=True)
+    built = next((math.prod(n for n in r.launch.threads if isinstance(n, int)) for r in q.records), None)
+    for where, value, now in _numbers(q, "Kernel", "threads", built):
+        number = now if isinstance(now, int | float) and now > 0 else USUAL_THREADS
+        order = sorted({*THREADS, *passing}, key=lambda n: (n not in passing, abs(math.log2(n / number)), -n))
+        for count in order:
+            if count != now:
+                edit = Edit(where.path, value, cst.Integer(str(count)))
+                yield Proposal(f"Run {count} threads instead of {now}", (edit,), tuning=True)
 
 
 def stages(q: Question) -> Iterator[Proposal]:
     """num_stages as a whole number, and fewer of them: the most that pass are tried first."""
+    loops = [s.loop.annotations for r in q.records for s, _ in walk(r.statements) if s.loop]
+    built = max((int(a["num_stages"]) for a in loops if isinstance(a.get("num_stages"), int)), default=None)
+    for where, value, now in _numbers(q, "Pipelined", "num_stages", built):
+        if (isinstance(now, str) and now.isdigit()) or (isinstance(now, float) and now.is_integer()):
+            edit = Edit(where.path, value, cst.Integer(str(int(now))))
+            yield Proposal(f"Write num_stages={int(now)}, a whole number", (edit,), tuning=True)
+        elif isinstance(now, int):
+            for fewer in range(min(now - 1, MOST_STAGES), -1, -1):
+                edit = Edit(where.path, value, cst.Integer(str(fewer)))
+                yield Proposal(f"Use {fewer} pipeline stages instead of {now}", (edit,), tuning=True)
+
+
+def _numbers(
+    q: Question, function: str, keyword: str, built: int | None
+) -> Iterator[tuple[Source, cst.CSTNode, int | float | str]]:
+    """Where the value of a keyword is written, with it; where it is computed, the argument with the value that was built."""
     done = set()
-    for source, call in in_function(q, "Pipelined"):
-        arg = tree.argument(call, None, "num_stages")
-        if arg is None:
-            continue
-        for where, value in q.sources.origins(source, arg.value):
-            if id(value) in done:
-                continue
-            done.add(id(value))
-            now = tree.constant(value)
-            if (isinstance(now, str) and now.isdigit()) or (isinstance(now, float) and now.is_integer()):
-                edit = Edit(where.path, value, cst.Integer(str(int(now))))
-                yield Proposal(f"Write num_stages={int(now)}, a whole number", (edit,), tuning=True)
-            elif isinstance(now, int):
-                for fewer in range(min(now - 1, 8), -1, -1):
-                    edit = Edit(where.path, value, cst.Integer(str(fewer)))
-                    yield Proposal(f"Use {fewer} pipeline stages instead of {now}", (edit,), tuning=True)
+    for source, call in in_function(q, function):
+        arg = tree.argument(call, None, keyword)
+        origins = q.sources.origins(source, arg.value) if arg else []
+        literals = [(w, v, n) for w, v in origins if isinstance(n := tree.constant(v), int | float | str)]
+        if arg is not None and not literals and built is not None:
+            literals = [(source, arg.value, built)]
+        for where, value, now in literals:
+            if id(value) not in done:
+                done.add(id(value))
+                yield where, value, now
 
 
 def feature_arch(q: Question) -> Iterator[Proposal]:

@@ -198,7 +198,7 @@ def _elements(statement: Statement, loops: tuple[Loop, ...], buffers: Mapping[st
             continue
         for dim, index in enumerate(access.index):
             size, high = buffer.shape[dim], access.high[dim]
-            moves = buffer.param or _names(index) & variables
+            moves = access.mode == "write" if buffer.param else bool(_names(index) & variables)
             if moves and access.low[dim] == 0 and isinstance(size, int) and high is not None and high + 1 != size:
                 yield Doubt(
                     "elements",

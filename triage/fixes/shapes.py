@@ -133,7 +133,9 @@ def index_rank(q: Question) -> Iterator[Proposal]:
 def _indexed(q: Question, source: Source, subscript: cst.Subscript, texts: list[str]) -> Proposal:
     new = with_indices(subscript, texts)
     title = f"Write {source.code(new)} instead of {source.code(subscript)}"
-    far = _lost(source, subscript, texts) + _misplaced(q, source, subscript, texts)
+    fresh = {text.strip() for text in texts} - {text.strip() for text in indices(subscript)}
+    replaced = len(texts) < len(subscript.slice) and bool(fresh)  # where one is too many, none has to be written anew
+    far = _lost(source, subscript, texts) + _misplaced(q, source, subscript, texts) + replaced
     return Proposal(title, (Edit(source.path, subscript, new),), distance=far)
 
 

@@ -175,13 +175,16 @@ def _choose(ranked: Sequence[Tried]) -> tuple[Tried | None, str]:
             None,
             "the kernel computes with the number of a thread, so another number of threads may change what it computes",
         )
-    equals = [t for t in ranked if t.all_doubts == best.all_doubts and not t.proposal.guess]
-    others = [t for t in equals if t.meaning != best.meaning]
-    if not others or all(t.proposal.tuning for t in equals):
-        return best, ""
-    if all(t.proposal.distance > best.proposal.distance for t in others):
+    rivals = [t for t in ranked if not t.proposal.guess and t.meaning != best.meaning and not _dominates(best, t)]
+    if not rivals or (best.proposal.tuning and all(t.proposal.tuning for t in rivals)):
         return best, ""
     return None, "several changes let the script pass, and they do not mean the same"
+
+
+def _dominates(one: Tried, other: Tried) -> bool:
+    """Whether one change raises fewer doubts than another or is nearer to what is written, and is worse in neither."""
+    mine, theirs = (one.all_doubts, one.proposal.distance), (other.all_doubts, other.proposal.distance)
+    return mine != theirs and mine[0] <= theirs[0] and mine[1] <= theirs[1]
 
 
 def fixes_of(outcome: Outcome, command: str) -> tuple[Fix, ...]:
