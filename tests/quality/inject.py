@@ -360,7 +360,7 @@ def host_arguments(tree: ast.Module, chance: random.Random) -> Iterator[Edit]:
         root = call.func
         while isinstance(root, (ast.Call, ast.Attribute)):
             root = root.func if isinstance(root, ast.Call) else root.value
-        if isinstance(root, ast.Name) and root.id in own and "ref" not in root.id and len(call.args) > 1:
+        if isinstance(root, ast.Name) and root.id in own and "ref" not in ast.unparse(call.func) and len(call.args) > 1:
             words = [ast.unparse(a) for a in call.args]
             first = chance.randrange(len(words) - 1)
             swapped = [*words[:first], words[first + 1], words[first], *words[first + 2 :]]
