@@ -99,7 +99,8 @@ class Decision:
         for node in ast.walk(self.steps[0].node) if self.steps else ():
             for side in [node.left, *node.comparators] if isinstance(node, ast.Compare) else ():
                 frame = self.steps[0].frame
-                values = list(_bound(_scope(frame), side.id)) if isinstance(side, ast.Name) else [side]
+                bindings = _bound(_scope(frame), side.id) if isinstance(side, ast.Name) else ()
+                values = [getattr(node, "value", node) for node in bindings] if isinstance(side, ast.Name) else [side]
                 numbers = [value_of(value, frame) for value in values if not isinstance(value, ast.Name)]
                 found += [float(n) for n in numbers if isinstance(n, (int, float)) and len(numbers) == len(values)]
         return found
@@ -252,40 +253,52 @@ def _leaves(node: ast.If) -> bool:
 
 
 def _bound(scope: ast.AST, name: str) -> Iterator[ast.AST]:
-    """What a name is bound to anywhere in a function, and the calls of its methods, which may fill it."""
+    """The statements that bind a name anywhere in a function, of a loop what it runs over, and the calls of the name's
+    methods, which may fill it."""
     for node in _inside(scope):
         if isinstance(node, ast.Assign):
-            targets, value = node.targets, node.value
-        elif isinstance(node, ast.AugAssign):
-            targets, value = [node.target], node
-        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-            targets, value = [node.target], node.value
-        elif isinstance(node, ast.For):
-            targets, value = [node.target], node.iter
-        elif (
-            isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Call)
-            and isinstance(node.value.func, ast.Attribute)
-        ):
-            targets, value = [node.value.func.value], node.value
+            targets: list[ast.expr] = node.targets
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For)):
+            targets = [node.target]
+        elif _is_method_call(node):
+            targets = [node.value.func.value]
         else:
             continue
         if any(isinstance(n, ast.Name) and n.id == name for target in targets for n in ast.walk(target)):
-            yield value
+            yield node.iter if isinstance(node, ast.For) else node
+
+
+def _is_method_call(node: ast.AST) -> bool:
+    called = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(called, ast.Call) and isinstance(called.func, ast.Attribute)
 
 
 def bound_before(frame: types.FrameType, use: ast.Name) -> list[ast.AST]:
     """What a name was bound to last before a use of it, as far as the order of the lines says, and what changed it since;
     everything that it is bound to where that is not before."""
-    nodes = sorted(_bound(_scope(frame), use.id), key=lambda node: getattr(node, "lineno", 0))
+    scope = _scope(frame)
+    nodes = sorted([*_bound(scope, use.id), *_handed(scope, use.id)], key=lambda node: getattr(node, "lineno", 0))
     before = [node for node in nodes if getattr(node, "lineno", 0) < use.lineno]
     plain = [n for n, node in enumerate(before) if not _changes(node, use.id)]
     return list(before[plain[-1] :] if plain else before or nodes)
 
 
+def _handed(scope: ast.AST, name: str) -> Iterator[ast.AST]:
+    """The calls for their effect that are given a name itself, and may fill it; none that only look."""
+    for node in _inside(scope):
+        called = node.value if isinstance(node, ast.Expr) else None
+        if not isinstance(called, ast.Call):
+            continue
+        function = ast.unparse(called.func).rpartition(".")[2]
+        given = [*called.args, *(keyword.value for keyword in called.keywords)]
+        if function != "print" and not function.startswith(("assert", "torch_assert")):
+            yield from (node for one in given if isinstance(one, ast.Name) and one.id == name)
+
+
 def _changes(node: ast.AST, name: str) -> bool:
-    """Whether a value is made from the one that the name had before."""
-    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+    """Whether a binding makes a value from the one that the name had before."""
+    before = (isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(node))
+    return isinstance(node, ast.AugAssign) or any(before)
 
 
 # ------------------------------------------------------------------------------------------------------------- values

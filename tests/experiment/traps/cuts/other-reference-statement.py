@@ -32,8 +32,9 @@ def reference(x, y):
 torch.manual_seed(0)
 a = torch.rand(8, 24) + 1
 b = torch.rand(4, 24) + 1
-b = b.contiguous()
+b = b.add(1)
 shifted = a + 1
+torch.add(shifted, 1, out=shifted)
 unused = torch.rand(5)
 print("unused", unused.sum())
 wanted = reference(shifted, b)
