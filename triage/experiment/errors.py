@@ -22,7 +22,6 @@ from triage.experiment.kernels import Kernel, blob_of
 from triage.model import ErrorRecord, Frame, Location, WarningRecord
 from triage.readers import Reading, decisive, from_event, read_output, read_stacks, split_lines
 
-
 #: origin of the warnings in which the harness says what it could not record
 OWN = "triage"
 
