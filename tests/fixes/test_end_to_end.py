@@ -170,6 +170,8 @@ FAULTS = [
     ("            T.clear(c)\n", "", ()),
     ("    return main\n", "", ()),
     ("out_idx=[-1]", "out_idx=[4]", ("out_idx=[3]",)),
+    ("(out_idx=[-1])", "", ()),
+    ("torch.randn(192, 320, ", "torch.randn(320, 192, ", ()),
     ("threads=128", "threads=0", ()),
     ("num_stages=3", 'num_stages="3"', ()),
     ("(x, w, bias)", "(x, w, bias, y0)", ("(x, w, bias)",)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from triage.fixes.proposal import Question
@@ -316,6 +318,20 @@ def test_an_output_that_tilelang_allocates_is_not_passed():
     text = "c = kernel(a, b, c)  # HERE\n"
     captures = {"expected": 2, "given": 3}
     assert proposed("argument-count", text, captures, records=(WRITES_LAST,)) == ["c = kernel(a, b)\n"]
+
+
+@pytest.mark.parametrize(
+    ("decorator", "wanted"),
+    [
+        ("tilelang.jit", "@tilelang.jit(out_idx=[-1])"),
+        ("tilelang.jit(target=t)", "@tilelang.jit(target=t, out_idx=[-1])"),
+    ],
+)
+def test_out_idx_is_given_where_only_the_output_is_not_passed(decorator, wanted):
+    text = f"@{decorator}\ndef f():\n    pass\nc = f()(a, b)  # HERE\n"
+    records = (replace(WRITES_LAST, out_idx=()),)
+    assert [changed(text, one) for one in proposed("add-out-idx", text, records=records)] == [[wanted]]
+    assert proposed("add-out-idx", text.replace("(a, b)", "(a)"), records=records) == []
 
 
 def test_a_tensor_that_is_left_out_is_passed_where_its_name_tells_the_place():

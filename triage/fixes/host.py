@@ -9,8 +9,10 @@ import libcst as cst
 
 from triage.fixes import tree
 from triage.fixes.buffers import Shape
+from triage.fixes.meaning import walk
 from triage.fixes.proposal import Proposal, Question
 from triage.fixes.tree import Edit, Source, Sources
+from triage.model import KernelRecord
 
 #: calls that make a tensor of a given shape
 CREATING = ("randn", "rand", "zeros", "ones", "empty", "full", "randint", "arange", "normal", "linspace")
@@ -249,16 +251,46 @@ def out_idx(q: Question) -> Iterator[Proposal]:
 def _written(q: Question) -> list[str]:
     """Positions of parameters, those that a kernel writes first; the last one as -1."""
     for record in q.records:
-        names = [str(p.get("name")) for p in record.params]
-        from triage.fixes.meaning import walk
-
-        written = {a.buffer for s, _ in walk(record.statements) for a in s.accesses if a.mode != "read"}
-        found = [n for n, name in enumerate(names) if name in written]
+        found = sorted(_written_by(record))
         if found:
-            shown = ["-1" if n == len(names) - 1 and len(found) == 1 else str(n) for n in found]
-            return [", ".join(shown)]
+            last = found == [len(record.params) - 1]
+            return ["-1"] if last else [", ".join(map(str, found))]
     count = q.captures.get("count")
     return ["-1", *(str(n) for n in range(count - 1))] if isinstance(count, int) else ["-1"]
+
+
+def add_out_idx(q: Question) -> Iterator[Proposal]:
+    """out_idx given to a decorator without it, if the call leaves out just the tensors that the kernel writes."""
+    for _, call in calls_at(q):
+        plain = [arg for arg in call.args if not arg.star and arg.keyword is None]
+        for record in q.records:
+            written = sorted(_written_by(record))
+            if (
+                not plain
+                or _outputs(record.out_idx, len(record.params))
+                or len(plain) + len(written) != len(record.params)
+            ):
+                continue
+            last = written == [len(record.params) - 1]
+            value = "[-1]" if last else str(written)
+            for where in q.sources:
+                for decorator in where.all(cst.Decorator):
+                    if tree.name_of(decorator.decorator) != "jit":
+                        continue
+                    if isinstance(decorator.decorator, cst.Call):
+                        new = tree.with_keyword(decorator.decorator, "out_idx", value)
+                    else:
+                        new = cst.Call(
+                            decorator.decorator, tree.with_keyword(cst.Call(cst.Name("f")), "out_idx", value).args
+                        )
+                    yield Proposal(f"Write out_idx={value}", (Edit(where.path, decorator.decorator, new),), host=True)
+            return
+
+
+def _written_by(record: KernelRecord) -> set[int]:
+    """Positions of the parameters that a kernel writes."""
+    written = {a.buffer for s, _ in walk(record.statements) for a in s.accesses if a.mode != "read"}
+    return {n for n, param in enumerate(record.params) if str(param.get("name")) in written}
 
 
 def return_kernel(q: Question) -> Iterator[Proposal]:

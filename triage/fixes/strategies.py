@@ -40,6 +40,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "operand": body.operand,
     # what becomes a kernel, and its call
     "out-idx": host.out_idx,
+    "add-out-idx": host.add_out_idx,
     "return-kernel": host.return_kernel,
     "decorate-kernel": host.decorate_kernel,
     "compile-kernel": host.compile_kernel,
