@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from captured import capture
 
-from triage.experiment.bisect import Bisecting, Bisection, bisect, first_difference
+from triage.experiment.bisect import Bisecting, Bisection, bisect
+from triage.experiment.blame import first_difference
 from triage.experiment.search import Search
 from triage.experiment.template import Result, Template
 from triage.knowledge.files import rules_root

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.experiment.bisect import blamed, find, first_difference
+from triage.experiment.bisect import find
+from triage.experiment.blame import blamed, first_difference
 from triage.experiment.choose import Unit
 from triage.experiment.minimal import OutOfBudget
 from triage.experiment.oracle import Verdict

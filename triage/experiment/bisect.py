@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triage.experiment import neighbours
+from triage.experiment.blame import STRONG, blamed
 from triage.experiment.minimal import OutOfBudget, minimize
 from triage.experiment.oracle import Verdict, told
 from triage.experiment.search import Search
@@ -141,7 +142,7 @@ class Bisecting:
         options = settings(switches, search.units, search.program)
         found, complete = find(options, self.trial)
         found.sort(key=lambda chosen: (tuple(Effect).index(effect_of(chosen)), len(chosen)))
-        sets = self.confirmed(found)
+        sets = self.confirmed(found, complete)
         if sets and not self.start_again():
             return Bisection("the unchanged kernel does not show the fault any more at the end", complete=False)
         near: tuple[Neighbour, ...] = ()
@@ -171,15 +172,19 @@ class Bisecting:
         moved = any(s.target is not None for s in chosen) or "device-compile" in governed(chosen)
         return not moved and self.source is not None and result.facts.get("source") == self.source
 
-    def confirmed(self, found: Sequence[tuple[Setting, ...]]) -> list[tuple[SwitchSet, tuple[Setting, ...]]]:
+    def confirmed(
+        self, found: Sequence[tuple[Setting, ...]], minimal: bool
+    ) -> list[tuple[SwitchSet, tuple[Setting, ...]]]:
         """The sets with which the kernel comes through once more, the first also through the device compiler if there is
-        one. After the deadline only the first is confirmed."""
+        one. After the deadline only the first is confirmed. `minimal`: nothing can be left out of any of them."""
         sets: list[tuple[SwitchSet, tuple[Setting, ...]]] = []
         for chosen in found:
             if sets and self.search.deadline <= time.monotonic():
                 break
             result, level = self.once_more(chosen, device=self.device and not sets)
             blame = blamed(self.search.first, result, chosen) if result and self.search.first else None
+            if blame is not None and len(chosen) > 1 and not minimal:
+                blame += "; the time ran out before it was known whether all of these settings are needed"
             if blame is not None:
                 settings_told = tuple(map(_told, chosen))
                 sets.append((SwitchSet(settings_told, effect_of(chosen), governed(chosen), blame, level), chosen))
@@ -241,77 +246,6 @@ def _of_the_script(setting: Setting) -> bool:
     left to the compiler."""
     dropped = setting.switch.kind == "loop-annotation" and setting.switch.value is None
     return setting.switch.kind in OF_THE_SCRIPT or dropped or bool(setting.without)
-
-
-# -------------------------------------------------------------------------------------------------------------- blame
-
-#: how a sentence begins that names a pass by what experiments show of it
-STRONG = ("the pass that fails",)
-SKIPPED = "the pass that fails, {fails}, is not run with it"
-READS = "the pass that fails, {fails}, works otherwise with it on the same program"
-GOVERNS = "it governs the pass that fails, {fails}, and what that pass gets is another program, too"
-BEFORE = "the first difference is that {first}; the pass that fails, {fails}, comes later"
-NO_PASS = "the first difference is that {first}; what fails is no pass, but {fails}"
-ABOUT = "it governs the pass that fails, {fails}; that this pass is at fault is not shown by that"
-PLAIN = "which pass is at fault is not shown by that"
-
-
-def blamed(start: Result, cured: Result, chosen: Sequence[Setting]) -> str | None:
-    """What two experiments say about the pass that fails; None where the settings cannot be why the fault went."""
-    before, after = _trace(start), _trace(cured)
-    fails = start.pass_name
-    if fails is not None and _times(fails, after) <= _times(fails, before):
-        return SKIPPED.format(fails=fails)
-    passes = governed(chosen)
-    if any(s.change is not None or s.target is not None for s in chosen):  # another program from the beginning
-        return ABOUT.format(fails=fails) if fails in passes else PLAIN
-    first = first_difference(before, after)
-    where = fails or ("the device compiler" if start.facts.get("phase") == "device" else "the code generator")
-    of_fault = fails in passes or (fails is None and not {"codegen", "device-compile"}.isdisjoint(passes))
-    if first is None:
-        return READS.format(fails=where) if of_fault else None
-    if of_fault:
-        return GOVERNS.format(fails=where)
-    return (BEFORE if fails else NO_PASS).format(first=first, fails=where)
-
-
-Trace = Sequence[tuple[str, str | None]]
-#: how a trace calls the passes that are Python functions
-ANONYMOUS = "pass_fn"
-
-
-def _trace(result: Result) -> Trace:
-    return [(str(name), digest) for name, digest in result.facts.get("trace", [])]
-
-
-def _times(name: str, trace: Trace) -> int:
-    """How often a pass was run to its end. Those written in Python have all one name in a trace, which is no scoped one."""
-    wanted = name if "." in name else ANONYMOUS
-    return [other for other, _ in trace].count(wanted)
-
-
-def first_difference(before: Trace, after: Trace) -> str | None:
-    """What the first pass does otherwise, of those that finished before the fault; None if the program there is the same.
-
-    A pass that only one of the two has, and that leaves the program as it is, makes no difference.
-    """
-    here = there = 0
-    last: str | None = None
-    while here < len(before) and there < len(after):
-        (name, digest), (other, changed) = before[here], after[there]
-        if name == other:
-            if digest != changed:
-                return f"{name} makes another program"
-            here, there, last = here + 1, there + 1, digest
-        elif name not in [n for n, _ in after[there:]]:
-            if digest != last:
-                return f"{name} is not run"
-            here += 1
-        else:
-            if changed != last:
-                return f"{other} is run"
-            there += 1
-    return None
 
 
 # -------------------------------------------------------------------------------------------------------------- words
