@@ -32,18 +32,12 @@ def clear_accumulator(q: Question) -> Iterator[Proposal]:
             start = start or _start_in_macros(q, source, uses, name)
             if not uses or start is None:
                 continue
-            short = language(source)
+            short = tree.language(source)
             text = f"{short}.clear({name})" if start == "0" else f"{short}.fill({name}, {start.format(T=short, dtype=_dtype(source, function, name))})"  # fmt: skip
             target = _insertion(source, uses)
             added = cst.parse_statement(f"{text}\n").with_changes(leading_lines=getattr(target, "leading_lines", ()))
             edit = Edit(source.path, target, [added, target.with_changes(leading_lines=())])
             yield Proposal(f"Write {text} before it is accumulated into", (edit,))
-
-
-def language(source: Source) -> str:
-    """The short name under which a file knows tilelang.language."""
-    kernels = [n.value for n in source.all(cst.Attribute) if n.attr.value == "Kernel" and isinstance(n.value, cst.Name)]
-    return kernels[0].value if kernels and isinstance(kernels[0], cst.Name) else "T"
 
 
 def _own(source: Source, function: cst.FunctionDef) -> list[cst.SimpleStatementLine]:
@@ -240,7 +234,7 @@ def floor_division(q: Question) -> Iterator[Proposal]:
             left, right = source.code(node.left), source.code(node.right)
             where = _owner(q, node) or source
             yield Proposal(f"Write {left} // {right}", (Edit(where.path, node, node.with_changes(operator=operator)),))
-            text = f"{language(where)}.ceildiv({left}, {right})"
+            text = f"{tree.language(where)}.ceildiv({left}, {right})"
             yield Proposal(f"Write {text}", (Edit(where.path, node, tree.expression(text)),))
         if divisions:
             return

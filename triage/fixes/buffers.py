@@ -10,7 +10,7 @@ import libcst as cst
 from triage.fixes import tree
 from triage.fixes.tree import Edit, Source, Sources
 
-#: calls that make a buffer or describe one, with the position of shape and data type
+#: calls that declare a tensor parameter, or make a tensor in the kernel
 DECLARING = ("Tensor", "Buffer", "StridedTensor", "TensorV2", "match_buffer", "empty", "handle")
 
 
@@ -57,12 +57,6 @@ class Shape:
 
     def replaced(self, dim: int, text: str) -> Edit:
         return Edit(self.source.path, self.dims[dim], tree.expression(text))
-
-    def without(self, dim: int) -> Edit:
-        elements = [e for number, e in enumerate(self.node.elements) if number != dim % len(self.node.elements)]
-        if len(elements) == 1 and isinstance(self.node, cst.Tuple):
-            elements = [elements[0].with_changes(comma=cst.Comma())]
-        return Edit(self.source.path, self.node, self.node.with_changes(elements=elements))
 
 
 def base(expression: cst.CSTNode) -> cst.CSTNode:

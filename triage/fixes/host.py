@@ -328,14 +328,7 @@ def decorate_kernel(q: Question) -> Iterator[Proposal]:
             span = source.positions[function]
             if not span.start.line <= line <= span.end.line or function.decorators:
                 continue
-            short = next(
-                (
-                    n.value.value
-                    for n in source.all(cst.Attribute, function)
-                    if n.attr.value == "Kernel" and isinstance(n.value, cst.Name)
-                ),
-                "T",
-            )
+            short = tree.language(source)
             decorator = cst.Decorator(tree.expression(f"{short}.prim_func"))
             edit = Edit(source.path, function, function.with_changes(decorators=[decorator]))
             yield Proposal(f"Write @{short}.prim_func above {function.name.value}", (edit,))

@@ -252,6 +252,12 @@ class Sources:
 # ------------------------------------------------------------------------------------------------------------- calls
 
 
+def language(source: Source) -> str:
+    """The short name under which a file knows tilelang.language."""
+    owners = [node.value for node in source.all(cst.Attribute) if node.attr.value == "Kernel"]
+    return next((owner.value for owner in owners if isinstance(owner, cst.Name)), "T")
+
+
 def dotted(node: cst.CSTNode) -> str:
     """`T.gemm` of a name or attribute; "" of anything else."""
     if isinstance(node, cst.Name):

@@ -23,9 +23,6 @@ from triage.lints import DeviceTable
 from triage.model import ErrorRecord, Finding, KernelRecord, State, from_json, to_json
 from triage.readers import decisive
 
-#: how the script's own comparisons with a reference went, those of made-up values aside
-Compared = tuple[bool, ...]
-
 
 @dataclass(frozen=True)
 class Fault:
@@ -48,7 +45,7 @@ class Seen:
     attempted: tuple[str, ...] = ()
     records: tuple[KernelRecord, ...] = ()
     launches: int = 0
-    compared: Compared = ()
+    compared: tuple[bool, ...] = ()
 
     @property
     def healthy(self) -> bool:
