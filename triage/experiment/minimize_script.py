@@ -13,7 +13,7 @@ command goes on where it was and ends with the same text.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class Minimized:
     runs: int
     seconds: float
     finished: bool
-    #: of a mismatch the simplest input that shows it, and whether its wrong elements are the `same` in every run or `changes`
+    #: of a mismatch the simplest input that shows it, and whether its wrong elements are then the `same` in every run or `changes`
     input: SimplestInput | None = None
     wrong_set: str | None = None
 
@@ -140,9 +140,10 @@ def minimize_script(
             text = simplest.text
             better(text)
             last = runner.run(replace(asked, source=text), limit)
+    moves = _wrong_set([last, runner.again(replace(asked, source=text), limit)], rules, stages) if simplest else None
     return Minimized(
         text, last.errors[-1] if last.errors else error, start.key.rule, len(text.splitlines()), lines_before,
-        runner.count, round(time.monotonic() - began, 2), finished, simplest, wrong_set(start, again),
+        runner.count, round(time.monotonic() - began, 2), finished, simplest, moves,
     )  # fmt: skip
 
 
@@ -155,6 +156,12 @@ def _start(shown: Shown, rules: RuleSet, stages: Stages) -> tuple[Start, ErrorRe
             "the script runs to its end: there is no fault to keep (what static checks or warnings tell is not minimized)"
         )
     raise NothingToMinimizeError(f"the script ended ({shown.why or shown.status}), and no error says why")
+
+
+def _wrong_set(shown: Sequence[Shown], rules: RuleSet, stages: Stages) -> str | None:
+    """Whether the wrong elements are the same in runs of one script, whose input may be random where it began."""
+    one, *others = (start_of(run.errors, run.status, rules, stages) for run in shown)
+    return wrong_set(one, others) if one is not None else None
 
 
 def _path(error: ErrorRecord) -> tuple[int, ...]:
