@@ -79,7 +79,7 @@ def test_a_run_waits_for_who_holds_the_gpu(tmp_path: Path) -> None:
     holder = "import sys\nfrom triage.experiment import gpus\nwith gpus.held(gpus.visible()):\n    print('held', flush=True)\n    sys.stdin.readline()\n"
     script = tmp_path / "kernel.py"
     script.write_text("pass\n", encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     assert gpus.visible()
     with subprocess.Popen(
         [sys.executable, "-c", holder], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -99,7 +99,7 @@ def test_a_mismatch_gets_small_with_a_simple_input(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(LIBRARY, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "triage", "minimize", "kernel.py", "-o", "small.py", "--budget", "400"], cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=900,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "small.py").read_text(encoding="utf-8")

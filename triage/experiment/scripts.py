@@ -331,6 +331,8 @@ class ScriptRunner(Client):
     def _execute_cold(self, subject: Subject, directory: Path, seconds: float) -> None:
         """Run a candidate in a process of its own, because it sets what packages read while they load."""
         private = {"HOME": str(directory / "home"), "TMPDIR": str(directory / "tmp")}
+        for folder in private.values():
+            Path(folder).mkdir(exist_ok=True)
         shutil.rmtree(directory / "work", ignore_errors=True)
         self.scratch.make(directory / "work")
         (directory / "executed").unlink(missing_ok=True)
