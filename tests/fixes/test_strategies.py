@@ -245,6 +245,17 @@ def test_stages_go_down_and_become_whole_numbers():
     assert proposed("stages", text)[0].startswith("for k in T.Pipelined(8, num_stages=2):")
 
 
+def test_a_tile_size_is_changed_wherever_the_number_stands():
+    text = MATMUL.replace("(bm, bk)", "(100, bk)").replace("(bm, bn)", "(100, bn)")
+    first, *_ = proposed("tile-size", text, {"axis": "M", "extent": 100})
+    assert changed(text, first) == [
+        'a = T.alloc_shared((128, bk), "float16")', 'c = T.alloc_fragment((128, bn), "float32")'
+    ]  # fmt: skip
+    text = MATMUL.replace("bm=128", "bm=100")
+    first, *_ = proposed("tile-size", text, {"axis": "M", "extent": 100})
+    assert changed(text, first) == ["def make(M, N, K, bm=128, bn=64, bk=32):"]
+
+
 def test_an_architecture_gets_its_letter_once():
     text = "a = '{\"arch\": \"sm_90\"}'  # HERE\nb = 'cuda -arch=sm_90a'\nc = 'sm_900'\n"
     assert proposed("feature-arch", text) == [text.replace('"sm_90"', '"sm_90a"').replace("  # HERE", "")]

@@ -105,7 +105,18 @@ def feature_arch(q: Question) -> Iterator[Proposal]:
 def tile_size(q: Question) -> Iterator[Proposal]:
     """Tile extents of a T.gemm set to the nearest that its instructions take, wherever the number stands."""
     extent = q.captures.get("extent") or q.captures.get("k")
-    done: set[int] = set()
+    for now, nodes in _tile_extents(q).items():
+        if extent not in (None, now):
+            continue
+        for size in sorted(TILES, key=lambda n: (abs(math.log2(n / now)), -n)):
+            if size != now:
+                edits = tuple(Edit(source.path, node, cst.Integer(str(size))) for source, node in nodes)
+                yield Proposal(f"Use tiles of {size} instead of {now}", edits, tuning=True)
+
+
+def _tile_extents(q: Question) -> dict[int, list[tuple[Source, cst.CSTNode]]]:
+    """The numbers that the tiles of gemms are allocated with, and where each stands; those of the accused place first."""
+    found: dict[int, list[tuple[Source, cst.CSTNode]]] = {}
     for source, call in (*_gemms_at(q), *((s, c) for s in q.sources for c in s.all(cst.Call))):
         if "gemm" not in tree.name_of(call):
             continue
@@ -114,13 +125,9 @@ def tile_size(q: Question) -> Iterator[Proposal]:
             for dim in shape.dims if shape else ():
                 for where, value in q.sources.origins(shape.source, dim) if shape else ():
                     now = tree.constant(value)
-                    if id(value) in done or not isinstance(now, int) or now <= 0 or extent not in (None, now):
-                        continue
-                    done.add(id(value))
-                    for size in sorted(TILES, key=lambda n: (abs(math.log2(n / now)), -n)):
-                        if size != now:
-                            edit = Edit(where.path, value, cst.Integer(str(size)))
-                            yield Proposal(f"Use tiles of {size} instead of {now}", (edit,), tuning=True)
+                    if isinstance(now, int) and now > 0 and (where, value) not in found.setdefault(now, []):
+                        found[now].append((where, value))
+    return found
 
 
 def _gemms_at(q: Question) -> Iterator[tuple[Source, cst.Call]]:
