@@ -63,7 +63,7 @@ def test_apply_changes_the_file_and_a_healthy_one_is_refused(tmp_path):
     pytest.importorskip("tilelang")
     (tmp_path / "k.py").write_bytes(WRONG.replace("\n", "\r\n").encode())
     (tmp_path / "k.py").chmod(0o755)
-    assert run(tmp_path, "--apply", "k.py").returncode == 1
+    assert run(tmp_path, "--apply", f"../{tmp_path.name}/k.py").returncode == 1
     assert (tmp_path / "k.py").read_bytes() == RIGHT.replace("\n", "\r\n").encode()
     assert (tmp_path / "k.py").stat().st_mode & 0o777 == 0o755
     again = run(tmp_path, "--apply", "k.py")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -90,7 +91,7 @@ class Trials:
 
         Raises `TemplateError`.
         """
-        script = str(self.runner.path)
+        script = os.path.abspath(self.runner.path)  # as the frames name it
         others = tuple(sorted((path, text) for path, text in texts.items() if path != script))
         self.runner.compile = compile
         shown = self.runner.run(replace(self.asked, source=texts[script], others=others), self.seconds)
