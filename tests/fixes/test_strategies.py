@@ -355,6 +355,9 @@ def test_a_tensor_of_the_host_gets_the_type_and_the_extents_of_the_parameter():
     text = "m, k = 64, 32\na = torch.randn(k, m, device='cuda', dtype=torch.float32)\nkernel(a, b)  # HERE\n"
     wanted = {"parameter": "A", "expected": "float16"}
     assert "dtype=torch.float16" in proposed("host-dtype", text, wanted, records=(WRITES_LAST,))[0]
+    wanted = {"parameter": "A", "axis": 0}  # some errors name no extents; the captured kernel has them
+    built = replace(WRITES_LAST, params=({"name": "A", "shape": [16, 64]}, {"name": "B"}, {"name": "C"}))
+    assert "torch.randn(16, m, " in "".join(proposed("host-shape", text, wanted, records=(built,)))
     wanted = {"parameter": "A", "expected": 64, "axis": 0}
     assert "torch.randn(m, k, " in proposed("host-shape", text, wanted, records=(WRITES_LAST,))[0]
 

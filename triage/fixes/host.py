@@ -76,7 +76,8 @@ def _outputs(out_idx: object, count: int) -> set[int]:
 
 def host_shape(q: Question) -> Iterator[Proposal]:
     """A tensor made by the script given the shape of the kernel's parameter."""
-    wanted, axis = q.captures.get("expected"), q.captures.get("axis")
+    axis = q.captures.get("axis")
+    wanted = _declared_extent(q, axis)
     for source, node in passed_for(q):
         made = creation(q.sources, source, node)
         if made is None:
@@ -101,6 +102,17 @@ def host_shape(q: Question) -> Iterator[Proposal]:
                 if isinstance(axis, int) and axis < len(shape) and where.code(shape[axis].value) != text:
                     edit = Edit(where.path, shape[axis].value, tree.expression(text))
                     yield Proposal(f"Make the tensor {name} with extent {text}", (edit,), host=True)
+
+
+def _declared_extent(q: Question, axis: object) -> object:
+    """The extent that the parameter has in the kernel: as the kernel was captured, else as the error says."""
+    name = str(q.captures.get("parameter") or "")
+    for record in q.records:
+        for param in record.params:
+            shape = param.get("shape")
+            if param.get("name") == name and isinstance(shape, list) and isinstance(axis, int) and axis < len(shape):
+                return shape[axis]
+    return q.captures.get("expected")
 
 
 def factory_extent(q: Question) -> Iterator[Proposal]:
