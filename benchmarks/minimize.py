@@ -2,7 +2,8 @@
 
 For every script of `benchmarks/minimize/` (or those named): wall seconds and lines of code left of both, and the ratio of
 the seconds. autodd looks for the first line of the error's message and is stopped after `--limit` seconds; what it has
-on disk by then counts. Both run one after the other on the same machine, without a GPU, for sm_90a.
+on disk by then counts. Both run one after the other on the same machine, without a GPU, for sm_90a. What both leave is
+run once more, and told apart from the script's own fault by triage's oracle: `slipped` is a result that shows another.
 """
 
 from __future__ import annotations
@@ -18,6 +19,15 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+sys.path.insert(0, str(ROOT))
+
+from triage.experiment.oracle import Verdict  # noqa: E402
+from triage.experiment.same_fault import outcome, start_of  # noqa: E402
+from triage.experiment.scripts import Candidate, ScriptRunner  # noqa: E402
+from triage.knowledge.files import rules_root  # noqa: E402
+from triage.knowledge.load import load_rules  # noqa: E402
+from triage.knowledge.stages import Stages  # noqa: E402
+
 TARGET = '{"kind": "cuda", "arch": "sm_90a"}'
 
 
@@ -27,13 +37,33 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for each of the two (600)")
     options = parser.parse_args()
     scripts = [p for p in sorted((HERE / "minimize").glob("*.py")) if not options.names or p.stem in options.names]
-    print(f"{'script':26} {'lines':>5}  {'triage':>14}  {'autodd':>14}  ratio of seconds")
+    print(f"{'script':22} {'lines':>5}  {'triage':>22}  {'autodd':>22}  ratio of seconds")
     for script in scripts:
         with tempfile.TemporaryDirectory(prefix="minimize-") as folder:
-            ours = run_triage(script, Path(folder), options.limit)
-            theirs = run_autodd(script, Path(folder), options.limit)
-        shown = "  ".join(f"{seconds:6.1f} s {lines:3} l" for seconds, lines in (ours, theirs))
-        print(f"{script.stem:26} {code_lines(script.read_text()):5}  {shown}  {ours[0] / theirs[0]:.2f}", flush=True)
+            both = [run_triage(script, Path(folder), options.limit), run_autodd(script, Path(folder), options.limit)]
+            same = judged(script, Path(folder), [Path(folder) / "triage.py", Path(folder) / "autodd.py"])
+        shown = "  ".join(f"{t:6.1f} s {n:3} l {s:>8}" for (t, n), s in zip(both, same, strict=True))
+        print(
+            f"{script.stem:22} {code_lines(script.read_text()):5}  {shown}  {both[0][0] / both[1][0]:.2f}", flush=True
+        )
+
+
+def judged(script: Path, folder: Path, results: list[Path]) -> list[str]:
+    """What each result shows: the same fault as the script, or not."""
+    rules, stages = load_rules(), Stages.load(rules_root() / "reference" / "stages.toml")
+    with ScriptRunner(folder / "judge", script, cwd=folder, env={"TILELANG_DEFAULT_TARGET": TARGET}) as runner:
+        shown = runner.run(Candidate(script.read_text()), 300.0)
+        start = start_of(shown.errors, shown.status, rules, stages)
+        assert start is not None, "the script shows no fault"
+        said = []
+        for path in results:
+            if not path.exists():
+                said.append("nothing")
+                continue
+            found = runner.run(Candidate(path.read_text()), 300.0)
+            verdict = outcome(start, found.status, found.errors, rules, stages, renamed=True).verdict
+            said.append("same" if verdict is Verdict.SAME else "slipped")
+    return said
 
 
 def run_triage(script: Path, folder: Path, limit: float) -> tuple[float, int]:

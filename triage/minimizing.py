@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from triage.experiment.scripts import Candidate, ScriptRunner
 from triage.experiment.source import spaced
 from triage.knowledge.files import rules_root
 from triage.knowledge.load import load_rules
+from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.model import to_json
 from triage.tools.capabilities import has_gpu
@@ -53,10 +55,11 @@ def minimize(request: Request, progress: Callable[[str], None]) -> Minimized:
         "python": request.python, "arch": request.arch, "compile": request.compile, "outputs": (request.output,),
         "jobs": request.jobs,
     }  # fmt: skip
-    rules, stages = load_rules(), Stages.load(rules_root() / "reference" / "stages.toml")
     asked = Candidate(source, request.argv, request.call)
     with contextlib.ExitStack() as running:
+        reading = running.enter_context(ThreadPoolExecutor(1)).submit(_knowledge)  # while the template imports tilelang
         runner = running.enter_context(ScriptRunner(directory, request.script, **options))
+        rules, stages = reading.result()
         if has_gpu():
             progress("running the script on the GPU")
             real = running.enter_context(GpuRunner(directory, request.script, **options))
@@ -70,6 +73,10 @@ def minimize(request: Request, progress: Callable[[str], None]) -> Minimized:
     if result.input is not None:
         _write(directory / "input.json", json.dumps(to_json(result.input), indent=1))
     return result
+
+
+def _knowledge() -> tuple[RuleSet, Stages]:
+    return load_rules(), Stages.load(rules_root() / "reference" / "stages.toml")
 
 
 def _directory(request: Request, source: str) -> Path:

@@ -80,15 +80,20 @@ def minimize_script(
     asked = Candidate(source, argv, call)
     traced = runner.run(replace(asked, trace=True), START_LIMIT)
     start, error = _start(traced, rules, stages)
-    repeats = [runner.again(asked, START_LIMIT) for _ in range(STARTS - 1)]
-    again = [start_of(shown.errors, shown.status, rules, stages) for shown in repeats]
-    start = moving(start, again)
-    unsteady = steady(start, again)
-    if unsteady is not None:
-        raise NothingToMinimizeError(f"the script does not show the same fault every time: {unsteady}")
+    compile = runner.compile
+    # what is wrong before the device compiler needs none, and it is the dearest part of a script that runs on
+    runner.compile = compile and start.phase == "device"
+    while True:
+        repeats = runner.repeats(asked, STARTS - 1, START_LIMIT)
+        again = [start_of(shown.errors, shown.status, rules, stages) for shown in repeats]
+        start = moving(start, again)
+        unsteady = steady(start, again)
+        if unsteady is None:
+            break
+        if runner.compile == compile:
+            raise NothingToMinimizeError(f"the script does not show the same fault every time: {unsteady}")
+        runner.compile = compile  # it needs the device compiler after all
     limit = max(SHORTEST, PATIENCE * max(shown.seconds for shown in repeats))
-    # what is wrong before the device compiler needs none; it is the dearest part of a script that runs on
-    runner.compile = runner.compile and start.phase == "device"
     lines_before = len(source.splitlines())
 
     def first(texts: Iterator[str]) -> Found | None:

@@ -194,6 +194,18 @@ class ScriptRunner(Client):
         id = self.identity(candidate)
         return self._read(id, self._execute(id, candidate, seconds))
 
+    def repeats(self, candidate: Candidate, times: int, seconds: float = 60.0) -> list[Shown]:
+        """Run a candidate a few times, whether or not it is known, at once where several may run."""
+        if self.jobs < times:
+            return [self.again(candidate, seconds) for _ in range(times)]
+        id = self.identity(candidate)
+        all_of_them = [self._begin(id, candidate, seconds) for _ in range(times)]
+        waiting = list(all_of_them)
+        while waiting:
+            ended = self._ended(waiting[0].deadline)
+            waiting = [running for running in waiting if running is not ended]
+        return [self._read(id, running.directory) for running in all_of_them]
+
     def first(
         self, candidates: Iterable[Candidate], wanted: Callable[[Shown], bool], seconds: float = 60.0
     ) -> tuple[Candidate, Shown] | None:
