@@ -65,6 +65,49 @@ def test_a_tile_that_nobody_reads():
     assert kinds(kernel(copy("A", ("by * 128", "k * 32"), (128, 32), (896, 480), "a"))) == {"unused"}
 
 
+def bind(text: str) -> Statement:
+    return Statement("0", "bind", text=text)
+
+
+def in_loop(*body: Statement, var: str = "k") -> Statement:
+    return Statement("1", "for", loop=Loop(var, "serial", 0, 16), body=body)
+
+
+def test_a_named_index_is_read_through_its_binding():
+    for start in ("part * 256 + k * 32", "(part * 8 + k) * 32", "bz % 2 * 256 + k * 32"):
+        named = copy("A", ("by * 128", "start"), (128, 32), (896, 480), "a")
+        record = kernel(bind("part = bz % 2"), in_loop(bind(f"start = {start}"), named), use("a"))
+        assert doubts(record) == [], start
+
+
+def test_a_named_index_of_another_step_is_a_doubt_and_one_that_is_not_known_is_none():
+    def record(start: str) -> KernelRecord:
+        named = copy("A", ("by * 128", "start"), (128, 32), (896, 480), "a")
+        return kernel(in_loop(bind(f"start = {start}"), named), use("a"))
+
+    said = [doubt.what for doubt in doubts(record("k * 64"))]
+    assert said == ["tiles of 32 elements of A are 64 apart (dimension 1)"]
+    assert doubts(record("offsets[k]")) == []
+    assert doubts(record("k * <what>")) == []
+
+
+def test_a_name_that_is_bound_twice_has_the_value_of_the_binding_before():
+    first = copy("A", ("by * 128", "col"), (128, 32), (896, 480), "a")
+    second = copy("A", ("by * 128", "col"), (128, 32), (896, 448), "a")
+    record = kernel(in_loop(bind("col = k * 32"), first, bind("col = col * 2"), second), use("a"))
+    said = [doubt.what for doubt in doubts(record) if "apart" in doubt.what]
+    assert said == ["tiles of 32 elements of A are 64 apart (dimension 1)"]
+
+
+def test_an_element_is_written_by_each_iteration_if_its_name_depends_on_the_loop():
+    store = Statement(
+        "0.0", "store", accesses=(Access("a", ("i", "col"), (1, 1), (0, 0), (127, 31), exact=True, mode="write"),)
+    )
+    loops = Statement("0", "for", loop=Loop("i", "parallel", 0, 128), body=(
+        Statement("0.1", "for", loop=Loop("j", "parallel", 0, 32), body=(bind("col = 31 - j"), store)),))  # fmt: skip
+    assert "elements" not in kinds(kernel(loops, use("a", "A")))
+
+
 def test_an_element_that_several_iterations_write():
     store = Statement(
         "0.0", "store", accesses=(Access("a", ("i", "0"), (1, 1), (0, 0), (127, 0), exact=True, mode="write"),)
@@ -94,5 +137,8 @@ def test_threads_and_stages_do_not_make_another_program_and_extents_do():
 def test_a_kernel_that_computes_with_the_number_of_a_thread():
     bind = Statement("0", "bind", text="tx = launch_thread_idx(0)")
     own = Statement("1", "store", accesses=(Access("a", ("tx", "0"), (1, 1), (0, 0), (127, 0), mode="write"),))
+    row = Statement("1", "bind", text="row = tx // 4")
+    through = Statement("2", "store", accesses=(Access("a", ("row", "0"), (1, 1), (0, 0), (31, 0), mode="write"),))
     assert uses_thread_index(kernel(bind, own))
+    assert uses_thread_index(kernel(bind, row, through))
     assert not uses_thread_index(kernel(bind, use("a")))

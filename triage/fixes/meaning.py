@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triage.model import Access, BufferInfo, KernelRecord, Loop, Statement
 
@@ -17,6 +17,12 @@ from triage.model import Access, BufferInfo, KernelRecord, Loop, Statement
 SCHEDULES = ("num_stages", "order", "stage", "group", "sync")
 #: operators that move a tile as it is
 MOVES = ("copy", "async_copy", "tma_copy", "im2col", "c2d_im2col")
+#: how the number of a thread appears in an expression
+THREAD_INDEX = ("launch_thread_idx", "threadIdx")
+#: stands for an expression of which nothing is known; no expression itself
+UNKNOWN = "?"
+#: letters of an expression; longer ones are not followed
+LONGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -70,17 +76,51 @@ def _outline(statements: tuple[Statement, ...]) -> Iterator[object]:
 
 def uses_thread_index(record: KernelRecord) -> bool:
     """Whether the program itself computes with the number of a thread, so that another number of threads changes it."""
-    names = {s.text.partition(" = ")[0] for s in record.statements if "launch_thread_idx" in s.text}
 
-    def mentions(text: str) -> bool:
-        try:
-            return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(ast.parse(text, mode="eval")))
-        except (SyntaxError, ValueError):
-            return "threadIdx" in text
+    def mentions(text: str | None) -> bool:
+        return text is not None and any(name in text for name in THREAD_INDEX)
 
     return any(
-        mentions(index) for s, _ in walk(record.statements) for access in s.accesses for index in access.index
-    ) or any(s.condition is not None and mentions(s.condition) for s, _ in walk(record.statements))
+        mentions(s.condition) or any(mentions(index) for access in s.accesses for index in access.index)
+        for s, _ in walk(resolved(record.statements))
+    )
+
+
+def resolved(statements: tuple[Statement, ...], known: Mapping[str, str] | None = None) -> tuple[Statement, ...]:
+    """The statements with what their variables are bound to written into indices and conditions, so that these speak of
+    loop and block variables only. What cannot be written in becomes `UNKNOWN`."""
+    bound = dict(known or {})
+    out = []
+    for statement in statements:
+        inner = {k: v for k, v in bound.items() if statement.loop is None or k != statement.loop.var}
+        accesses = tuple(replace(a, index=tuple(_written_in(i, bound) for i in a.index)) for a in statement.accesses)
+        condition = None if statement.condition is None else _written_in(statement.condition, bound)
+        body, orelse = resolved(statement.body, inner), resolved(statement.orelse, inner)
+        out.append(replace(statement, accesses=accesses, condition=condition, body=body, orelse=orelse))
+        if statement.kind == "bind":
+            name, _, value = statement.text.partition(" = ")
+            bound[name] = _written_in(value, bound)
+    return tuple(out)
+
+
+def _written_in(text: str, bound: Mapping[str, str]) -> str:
+    """An expression with the values of its variables in their place; `UNKNOWN` where that is too long or no expression."""
+    try:
+        tree = ast.parse(text, mode="eval")
+        names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} & set(bound)
+        values = {name: ast.parse(bound[name], mode="eval").body for name in names}
+        written = ast.unparse(_Values(values).visit(tree)) if names else text
+    except (SyntaxError, ValueError, RecursionError):
+        return UNKNOWN
+    return written if len(written) <= LONGEST else UNKNOWN
+
+
+class _Values(ast.NodeTransformer):
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.values.get(node.id, node)
 
 
 def walk(
@@ -101,7 +141,7 @@ def doubts(record: KernelRecord) -> list[Doubt]:
     """Everything unusual in one kernel."""
     buffers = {b.name: b for b in record.buffers}
     found = [*_unused(record, buffers), *_outputs(record)]
-    for statement, loops in walk(record.statements):
+    for statement, loops in walk(resolved(record.statements)):
         if statement.op is not None and statement.op.name in MOVES:
             found += _move(statement, buffers)
         else:
@@ -190,15 +230,15 @@ def _elements(statement: Statement, loops: tuple[Loop, ...], buffers: Mapping[st
         buffer = buffers.get(access.buffer)
         if buffer is None or statement.op is not None:
             continue
-        used = {name for index in access.index for name in _names(index)}
-        missing = [var for var in parallel if var not in used]
+        used = [_names(index) for index in access.index]
+        missing = [] if None in used else [var for var in parallel if not any(names and var in names for names in used)]
         if access.mode == "write" and missing and buffer.scope != "local.var":
             yield Doubt("elements", f"{buffer.name} is written without {', '.join(missing)}", _named(buffer))
         if access.guarded or not access.exact:
             continue
         for dim, index in enumerate(access.index):
             size, high = buffer.shape[dim], access.high[dim]
-            moves = access.mode == "write" if buffer.param else bool(_names(index) & variables)
+            moves = access.mode == "write" if buffer.param else bool((_names(index) or set()) & variables)
             if moves and access.low[dim] == 0 and isinstance(size, int) and high is not None and high + 1 != size:
                 yield Doubt(
                     "elements",
@@ -207,37 +247,40 @@ def _elements(statement: Statement, loops: tuple[Loop, ...], buffers: Mapping[st
                 )
 
 
-def _names(index: str) -> set[str]:
+def _names(index: str) -> set[str] | None:
+    """The variables of an index; None if they are not known."""
     try:
         return {n.id for n in ast.walk(ast.parse(index, mode="eval")) if isinstance(n, ast.Name)}
-    except (SyntaxError, ValueError):
-        return set()
+    except (SyntaxError, ValueError, RecursionError):
+        return None
 
 
 def _step(index: str) -> int | None:
     """The smallest factor of a variable in a sum of variables with constant factors; None for any other index."""
     try:
         factors = list(_factors(ast.parse(index, mode="eval").body))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError):
         return None
     return min(factors) if factors and all(factor > 0 for factor in factors) else None
 
 
-def _factors(node: ast.expr) -> Iterator[int]:
-    """Raises `ValueError` for what is no such sum."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        yield from _factors(node.left)
-        yield from _factors(node.right)
-    elif isinstance(node, ast.Name):
-        yield 1
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        sides = (node.left, node.right) if isinstance(node.right, ast.Constant) else (node.right, node.left)
-        if (
-            not isinstance(sides[0], ast.Name)
-            or not isinstance(sides[1], ast.Constant)
-            or not isinstance(sides[1].value, int)
-        ):
+def _factors(node: ast.expr, times: int = 1) -> Iterator[int]:
+    """The factors of the variables of `times * node`; a variable divided by a constant, and the rest of that division,
+    count as variables. Raises `ValueError` for what is no such sum."""
+    if isinstance(node, ast.Name):
+        yield times
+    elif isinstance(node, ast.BinOp):
+        constant = node.right.value if isinstance(node.right, ast.Constant) else None
+        if isinstance(node.op, ast.Add):
+            yield from _factors(node.left, times)
+            yield from _factors(node.right, times)
+        elif isinstance(node.op, ast.Mult) and isinstance(constant, int):
+            yield from _factors(node.left, times * constant)
+        elif isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, int):
+            yield from _factors(node.right, times * node.left.value)
+        elif isinstance(node.op, ast.FloorDiv | ast.Mod) and isinstance(node.left, ast.Name) and constant is not None:
+            yield times
+        else:
             raise ValueError
-        yield sides[1].value
     elif not isinstance(node, ast.Constant):
         raise ValueError
