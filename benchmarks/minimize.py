@@ -1,7 +1,7 @@
 """`triage minimize` beside `python -m tilelang.autodd` on the same scripts: `python benchmarks/minimize.py [NAME…]`.
 
 For every script of `benchmarks/minimize/` (or those named): wall seconds and lines of code left of both, and the ratio of
-the seconds. autodd looks for the first line of the error's message and is stopped after `--limit` seconds; what it has
+the seconds. autodd looks for the line of the error that says what is wrong and is stopped after `--limit` seconds; what it has
 on disk by then counts. Both run one after the other on the same machine, without a GPU, for sm_90a. What both leave is
 run once more, and told apart from the script's own fault by triage's oracle: `slipped` is a result that shows another.
 """
@@ -21,12 +21,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
-from triage.experiment.oracle import Verdict  # noqa: E402
+from triage.experiment.oracle import Verdict, decisive  # noqa: E402
 from triage.experiment.same_fault import outcome, start_of  # noqa: E402
 from triage.experiment.scripts import Candidate, ScriptRunner  # noqa: E402
 from triage.knowledge.files import rules_root  # noqa: E402
 from triage.knowledge.load import load_rules  # noqa: E402
 from triage.knowledge.stages import Stages  # noqa: E402
+from triage.readers import decisive as decisive_record  # noqa: E402
 
 TARGET = '{"kind": "cuda", "arch": "sm_90a"}'
 
@@ -79,11 +80,11 @@ def run_autodd(script: Path, folder: Path, limit: float) -> tuple[float, int]:
 
 
 def message_of(script: Path, folder: Path) -> str:
-    """The first line of the error with which the script ends."""
-    done = subprocess.run([sys.executable, str(script)], cwd=folder, env=environment(), capture_output=True, text=True)
-    lines = done.stderr.splitlines()
-    last = max(n for n, line in enumerate(lines) if line and not line[0].isspace() and ": " in line)
-    return lines[last].split(": ", 1)[1]
+    """The line of the error that says what is wrong, from where it is the same in every run."""
+    with ScriptRunner(folder / "message", script, cwd=folder, env={"TILELANG_DEFAULT_TARGET": TARGET}) as runner:
+        shown = runner.run(Candidate(script.read_text()), 300.0)
+    said = decisive(decisive_record(shown.errors[-1]).message)
+    return said.rpartition("): error: ")[2]
 
 
 def timed(words: list[str], folder: Path, limit: float, output: Path) -> tuple[float, int]:

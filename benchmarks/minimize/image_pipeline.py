@@ -1,8 +1,8 @@
 """A small image pipeline on the GPU: black level, 3x3 blur, color matrix, gamma, histogram; each stage a kernel.
 
-Checks the gamma stage against PyTorch, or with `--stage NAME` another, or `--stage all` every one of them.
+Checks the gamma stage against PyTorch, or with STAGE=NAME another, or STAGE=all every one of them.
 """
-import argparse
+import os
 import time
 from dataclasses import dataclass
 from typing import Callable
@@ -180,15 +180,11 @@ STAGES: dict[str, Callable] = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stage", choices=[*STAGES, "all"], default="gamma")
-    parser.add_argument("--height", type=int, default=512)
-    parser.add_argument("--width", type=int, default=768)
-    args = parser.parse_args()
-    settings = Settings(height=args.height, width=args.width)
+    wanted = os.environ.get("STAGE", "gamma")
+    settings = Settings()
     img = make_image(settings)
     for name, check in STAGES.items():
-        if args.stage not in (name, "all"):
+        if wanted not in (name, "all"):
             continue
         started = time.perf_counter()
         check(settings, img)
