@@ -129,6 +129,21 @@ def test_a_decorator_that_only_starts_a_build_is_not_blamed(rules: RuleSet, text
     assert one(tile_error(called, library_frame()), rules).state is State.LOCALIZED
 
 
+def test_a_decorator_that_raises_itself_is_blamed(rules: RuleSet) -> None:
+    source = "def make():\n    @T.prim_funk\n    def main(A):\n        pass\n\n    return main\nmake()\n"
+    seen = Observability("0.1.15", lambda file: source)
+    outer = user_frame(7, "<module>", "make()")
+    location = one(tile_error(outer, user_frame(2, "make", "@T.prim_funk")), rules, seen).location
+    assert location and location.line == 2
+    assert one(tile_error(outer, user_frame(2, "make", "@T.prim_funk"), library_frame()), rules, seen).location is None
+    assert one(tile_error(outer, user_frame(2, "main", "@T.prim_funk")), rules, seen).location is None, (
+        "built from a copy"
+    )
+    assert one(tile_error(outer, user_frame(2, "make", "@T.prim_funk")), rules).location is None, (
+        "no source to check it"
+    )
+
+
 def test_a_rule_can_point_at_an_argument_of_the_decorator(tmp_path: Path) -> None:
     source = "import tilelang\n@tilelang.jit(\n    out_idx=[3],\n)\ndef make(n):\n    return main\nk = make(4)\n"
     rules = rules_of(tmp_path, RULE.replace("look_at", 'place = "argument"\nargument = "out_idx"\nlook_at'))

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from triage.knowledge import place, text
 from triage.knowledge.environment import find_settings
-from triage.knowledge.match import Record
+from triage.knowledge.match import Record, raising_frame
 from triage.knowledge.syntax import Columns, Imported, find_imported
 from triage.model import FoundBy, Frame, Label, Location
 from triage.ownership import owner_by_path
@@ -205,9 +205,10 @@ def credible(frame: Frame, record: Record, source: str | None) -> bool:
 
     Tilelang builds a kernel by running a rewritten copy of its function, and some statements of the copy (the header of
     a `for`) carry a line of the copy and not of the user's file: such a line lies outside the function. If the frame of
-    the copy is missing altogether, the deepest one is the decorator, which only started the build.
+    the copy is missing altogether, the deepest one is the decorator, which only started the build, unless Python raised
+    the error in that very line.
     """
-    if BUILDS.match(frame.text):
+    if BUILDS.match(frame.text) and not _raised_by_decorator(frame, record, source):
         return False
     if source is not None:
         inside = place.spans(source, frame.function, frame.line)
@@ -216,6 +217,13 @@ def credible(frame: Frame, record: Record, source: str | None) -> bool:
     frames = record.error.frames if record.error else ()
     decorated = [f for f in frames if f.file == frame.file and f.user and f.text.lstrip().startswith("@")]
     return frame.function == "<module>" or all(f.line <= frame.line for f in decorated)
+
+
+def _raised_by_decorator(frame: Frame, record: Record, source: str | None) -> bool:
+    """Whether a decorator's own line is at fault: nothing below raised the error, and it is the function around that runs
+    it, as it runs a decorator before there is anything to build."""
+    raised_here = record.error is not None and raising_frame(record.error) == frame
+    return raised_here and source is not None and not place.decorates(source, frame.function, frame.line)
 
 
 def _spot(wanted: str, argument: str, source: str, line: int, columns: Columns | None) -> place.Spot | None:

@@ -204,6 +204,17 @@ def spans(source: str, function: str, line: int) -> bool | None:
     return any(f.name == function for f in functions_at(tree, line)) if named else None
 
 
+def decorates(source: str, function: str, line: int) -> bool:
+    """Whether `line` belongs to a decorator of a function of this name; True where nobody can tell, in no Python."""
+    tree = parse_source(source)
+    return tree is None or any(
+        decorator.lineno <= line <= (decorator.end_lineno or decorator.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, Function) and node.name == function
+        for decorator in node.decorator_list
+    )
+
+
 def lines_of_function(source: str, function: str, line: int) -> range | None:
     """The lines of the function of this name around `line`, decorators included; None if there is none."""
     tree = parse_source(source)
