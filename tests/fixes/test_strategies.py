@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from triage.fixes.proposal import Question
-from triage.fixes.strategies import STRATEGIES, propose
+from triage.fixes.strategies import STRATEGIES, applicable, propose
 from triage.fixes.tree import Sources
 from triage.fixes.vocabulary import Parameter, Vocabulary
 from triage.model import Access as Touched
-from triage.model import Finding, KernelRecord, Location, State, Statement
+from triage.model import Finding, KernelRecord, Launch, Location, State, Statement
 
 GEMM = tuple(
     Parameter(name, "POSITIONAL_OR_KEYWORD", required)
@@ -385,3 +385,25 @@ def test_whole_numbers_are_divided_as_such():
 def test_every_strategy_is_silent_where_it_finds_nothing():
     for name in STRATEGIES:
         assert proposed(name, "x = 1  # HERE\n") == [], name
+
+
+def with_threads(count: int) -> KernelRecord:
+    return KernelRecord("main", launch=Launch((1,), (count, 1, 1)))
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(48, [64, 32, 128]), (96, [128, 64]), (100, [128, 64]), (384, [512, 256, 128])])  # fmt: skip
+def test_the_usual_numbers_of_threads_nearest_to_an_unusual_one(count, wanted):
+    text = f"with T.Kernel(1, threads={count}) as b:  # HERE\n    pass\n"
+    lines = [changed(text, one) for one in proposed("usual-threads", text, records=(with_threads(count),))]
+    assert lines == [[f"with T.Kernel(1, threads={n}) as b:"] for n in wanted]
+    assert proposed("usual-threads", text, records=(with_threads(128),)) == []
+
+
+def test_other_numbers_of_threads_are_tried_for_every_fault_of_the_compiler_and_for_no_other():
+    odd, half = [with_threads(48)], [with_threads(96)]
+    assert applicable((), "thread-sync", odd) == ("usual-threads",)
+    assert applicable(("swap-tile-dims",), "layout", odd) == ("usual-threads", "swap-tile-dims")
+    assert applicable(("swap-tile-dims",), "layout", half) == ("swap-tile-dims", "usual-threads")
+    assert applicable(("threads",), "layout", odd) == ("threads",)
+    assert applicable(("host-shape",), "call", odd) == ("host-shape",)
+    assert applicable((), "layout", [with_threads(256)]) == ()

@@ -13,9 +13,12 @@ from triage.fixes.buffers import declared, shape_of
 from triage.fixes.meaning import walk
 from triage.fixes.proposal import Proposal, Question
 from triage.fixes.tree import Edit, Source
+from triage.model import KernelRecord
 
 #: numbers of threads that whole warps and warp groups make up
 THREADS = (32, 64, 128, 256, 512, 1024)
+#: threads of a warp
+WARP = 32
 #: more pipeline stages are of no use
 MOST_STAGES = 8
 #: when nothing else tells, the most common number
@@ -47,7 +50,7 @@ def in_function(q: Question, name: str) -> Iterator[tuple[Source, cst.Call]]:
 def threads(q: Question) -> Iterator[Proposal]:
     """A number of threads that is legal, the nearest first; those that experiments found first of all."""
     passing = [int(n) for text in q.neighbours for n in re.findall(r"^threads = (\d+)$", text)]
-    built = next((math.prod(n for n in r.launch.threads if isinstance(n, int)) for r in q.records), None)
+    built = next((threads_of(r) for r in q.records), None)
     for where, value, now in _numbers(q, "Kernel", "threads", built):
         number = now if isinstance(now, int | float) and now > 0 else USUAL_THREADS
         order = sorted({*THREADS, *passing}, key=lambda n: (n not in passing, abs(math.log2(n / number)), -n))
@@ -55,6 +58,25 @@ def threads(q: Question) -> Iterator[Proposal]:
             if count != now:
                 edit = Edit(where.path, value, cst.Integer(str(count)))
                 yield Proposal(f"Run {count} threads instead of {now}", (edit,), tuning=True)
+
+
+def usual_threads(q: Question) -> Iterator[Proposal]:
+    """The usual numbers of threads nearest to an unusual one, and the most common: many passes expect one of these, and
+    none of them says so."""
+    for record in q.records:
+        built = threads_of(record)
+        if built in THREADS or built <= 0:
+            continue
+        near = sorted(THREADS, key=lambda n: (abs(math.log2(n / built)), -n))[:2]
+        for where, value, now in _numbers(q, "Kernel", "threads", built):
+            for count in dict.fromkeys((*near, USUAL_THREADS)) if now == built else ():
+                edit = Edit(where.path, value, cst.Integer(str(count)))
+                yield Proposal(f"Run {count} threads instead of {now}", (edit,), tuning=True)
+
+
+def threads_of(record: KernelRecord) -> int:
+    """The number of threads in a block."""
+    return math.prod(n for n in record.launch.threads if isinstance(n, int))
 
 
 def stages(q: Question) -> Iterator[Proposal]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from triage.fixes import body, datatypes, host, launch, names, shapes
 from triage.fixes.proposal import Proposal, Question, Strategy
+from triage.model import STAGES, KernelRecord
+
+#: what the compiler does with a kernel once it is written down
+COMPILER_STAGES = STAGES[STAGES.index("semantic-check") : STAGES.index("call")]
 
 STRATEGIES: Mapping[str, Strategy] = {
     # names
@@ -29,6 +33,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "host-dtype": datatypes.host_dtype,
     # how a kernel is run
     "threads": launch.threads,
+    "usual-threads": launch.usual_threads,
     "stages": launch.stages,
     "feature-arch": launch.feature_arch,
     "tile-size": launch.tile_size,
@@ -51,6 +56,15 @@ STRATEGIES: Mapping[str, Strategy] = {
     "contiguous": host.contiguous,
     "host-device": host.host_device,
 }
+
+
+def applicable(named: Sequence[str], stage: str | None, records: Iterable[KernelRecord]) -> tuple[str, ...]:
+    """The strategies that a rule names for a fault of this stage; with other numbers of threads wherever the compiler
+    failed on a kernel whose number is unusual: first if it is no multiple of a warp, else last."""
+    unusual = [n for n in map(launch.threads_of, records) if n > 0 and n not in launch.THREADS]
+    if stage not in COMPILER_STAGES or not unusual or "threads" in named:
+        return tuple(named)
+    return ("usual-threads", *named) if any(n % launch.WARP for n in unusual) else (*named, "usual-threads")
 
 
 def propose(strategies: Iterable[str], question: Question) -> Iterator[Proposal]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from triage.experiment.client import TemplateError
 from triage.experiment.scripts import Candidate, ScriptRunner
 from triage.graph.spec import ToolSpec
+from triage.knowledge.rule import Rule
 from triage.lints import DeviceTable, DeviceTableError, load_devices
 from triage.model import Fact, Finding, State, StepOutcome, StepStatus
 from triage.report.build import rank
@@ -37,7 +38,8 @@ def run(work: Work) -> Result:
     """Try fixes for the finding that the report will put first."""
     finding = best(work.findings())
     rule = work.rules.get(finding.rule or "") if finding else None
-    if finding is None or rule is None or not rule.fix.strategies:
+    strategies = _strategies(work, finding, rule) if finding and rule else ()
+    if finding is None or rule is None or not strategies:
         return Result(detail="no repair is known that could be tried for this fault")
     if not work.options.script:
         return Result(detail="changes are tried on a script, and this run is of a module")
@@ -46,7 +48,7 @@ def run(work: Work) -> Result:
     if script not in files:
         return Result(detail="the script cannot be read as it ran")
     try:
-        return _verified(work, finding, rule.fix.strategies, files)
+        return _verified(work, finding, strategies, files)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"changed copies cannot be run: {error}")
     except (DeviceTableError, OSError) as error:
@@ -57,6 +59,14 @@ def best(findings: list[Finding]) -> Finding | None:
     """The fault that the report puts first, if something is known about it."""
     faults = rank([f for f in findings if f.level == "fault"])
     return faults[0] if faults and faults[0].state in (State.LOCALIZED, State.CLASSIFIED) else None
+
+
+def _strategies(work: Work, finding: Finding, rule: Rule) -> tuple[str, ...]:
+    from triage.fixes.strategies import applicable
+
+    kernel = work.kernels.get(finding.about.removeprefix("kernel:"))
+    record = work.kernel_record(kernel) if kernel else None
+    return applicable(rule.fix.strategies, finding.stage, [record] if record else [])
 
 
 def _user_files(work: Work, finding: Finding) -> Iterator[UserFile]:
