@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from triage.fixes.nicknames import NicknameTableError, load_nicknames
 from triage.fixes.proposal import Question
 from triage.fixes.strategies import STRATEGIES, applicable, propose
 from triage.fixes.tree import Sources
 from triage.fixes.vocabulary import Parameter, Vocabulary
+from triage.knowledge.files import rules_root
 from triage.model import Access as Touched
 from triage.model import Finding, KernelRecord, Launch, Location, State, Statement
 
@@ -27,6 +29,8 @@ VOCABULARY = Vocabulary(
     options=("tl.disable_wgmma", "tl.disable_tma_lower"),
 )
 
+NICKNAMES = load_nicknames(rules_root() / "reference" / "nicknames.toml")
+
 
 def proposed(strategy: str, text: str, captures: dict | None = None, fields: dict | None = None, **more) -> list[str]:
     """The texts that a strategy proposes for the line that ends in `# HERE`, the mark taken off."""
@@ -36,7 +40,7 @@ def proposed(strategy: str, text: str, captures: dict | None = None, fields: dic
     sources = Sources({"k.py": clean})
     at = Location("k.py", line)
     finding = Finding(State.LOCALIZED, None, "", "", rule="TLG000", location=at, captures=captures or {})
-    question = Question(finding, sources, vocabulary=VOCABULARY, fields=fields or {}, **more)
+    question = Question(finding, sources, vocabulary=VOCABULARY, nicknames=NICKNAMES, fields=fields or {}, **more)
     texts = [sources.apply(p.edits)["k.py"] for p in propose([strategy], question)]
     for one in texts:
         compile(one, "k.py", "exec")  # a patch that is no Python is never worth a run
@@ -385,6 +389,36 @@ def test_whole_numbers_are_divided_as_such():
 def test_every_strategy_is_silent_where_it_finds_nothing():
     for name in STRATEGIES:
         assert proposed(name, "x = 1  # HERE\n") == [], name
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [("half_t", ["float16"]), ("BF16", ["bfloat16"]), ("float_16", ["float16"]), ("fp8", ["float8_e4m3fn", "float8_e5m2"])],
+)  # fmt: skip
+def test_the_nickname_of_a_data_type_is_what_it_stands_for(word, names):
+    text = f'x = T.alloc_shared((8, 8), "{word}")  # HERE\n'
+    lines = [changed(text, one) for one in proposed("nearest-word", text, {"dtype": word})]
+    assert [[f'x = T.alloc_shared((8, 8), "{name}")'] for name in names] == lines[: len(names)]
+
+
+def test_a_nickname_that_is_looked_up_in_the_language():
+    known = Vocabulary(names={"tilelang.language": ("float16", "bfloat16")})
+    text = "x = T.alloc_shared((8, 8), T.half_t)  # HERE\n"
+    sources = Sources({"k.py": text.replace("  # HERE", "")})
+    finding = Finding(State.LOCALIZED, None, "", "", location=Location("k.py", 1), captures={"attribute": "half_t"})
+    question = Question(finding, sources, vocabulary=known, nicknames=NICKNAMES)
+    assert [p.title for p in propose(["nearest-attribute"], question)] == ["Write float16 instead of half_t"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("dtypes = 3", "schema"), ('schema = "triage.nicknames/1"\n[dtypes]\nhalf = "float16"', r"\[dtypes\]"), ("=", "")],
+)
+def test_a_table_of_nicknames_that_is_none_says_what_is_wrong(tmp_path, text, said):
+    path = tmp_path / "nicknames.toml"
+    path.write_text(text)
+    with pytest.raises(NicknameTableError, match=f"nicknames.toml: .*{said}"):
+        load_nicknames(path)
 
 
 def with_threads(count: int) -> KernelRecord:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from triage.fixes import tree
 from triage.fixes.proposal import USUAL_DOUBTS, Proposal, Question
-from triage.fixes.spelling import NICKNAMES, SYNONYMS, nearest
+from triage.fixes.spelling import nearest
 from triage.fixes.tree import Edit, Source
 
 #: names that scripts import under a name of their own
@@ -32,10 +32,16 @@ def nearest_attribute(q: Question) -> Iterator[Proposal]:
         written += [name for name in imported if isinstance(name, cst.Name) and name.value == wrong]
         if not written:
             continue
-        for far, name in nearest(wrong, known):
+        meant = [name for name in q.nicknames.of_dtype(wrong) if name in known]
+        for far, name in _meant_or_nearest(meant, wrong, known):
             edits = tuple(Edit(source.path, node, cst.Name(name)) for node in written)
             yield Proposal(f"Write {name} instead of {wrong}", edits, _doubts(far), distance=far)
         return
+
+
+def _meant_or_nearest(meant: Iterable[str], wrong: str, known: Iterable[str]) -> list[tuple[int, str]]:
+    """What a nickname stands for, as near as a single letter; else the nearest known names."""
+    return [(1, name) for name in meant] or nearest(wrong, known)
 
 
 def _doubts(far: int) -> frozenset[str]:
@@ -142,9 +148,8 @@ def nearest_keyword(q: Question) -> Iterator[Proposal]:
                     continue
                 given = {a.keyword.value for a in call.args if a.keyword is not None}
                 known = set(_keywords(q, source, call)) - given
-                meant = SYNONYMS.get(wrong.lower())
-                found = [(1, meant)] if meant in known else nearest(wrong, known)
-                for far, name in found:
+                meant = [name for name in q.nicknames.of_keyword(wrong) if name in known]
+                for far, name in _meant_or_nearest(meant, wrong, known):
                     edit = Edit(source.path, arg.keyword, cst.Name(name))
                     yield Proposal(f"Write {name}= instead of {wrong}=", (edit,), _doubts(far), distance=far)
                 kept = [a for a in call.args if a is not arg]
@@ -184,8 +189,8 @@ def nearest_word(q: Question) -> Iterator[Proposal]:
         literals = [n for n in source.all(cst.SimpleString) if whole.search(n.value)]
         if not literals:
             continue
-        nickname = NICKNAMES.get(wrong) if q.captures.get("dtype") else None
-        for far, name in [(1, nickname)] if nickname else nearest(wrong, known):
+        meant = q.nicknames.of_dtype(wrong) if q.captures.get("dtype") else ()
+        for far, name in _meant_or_nearest((n for n in meant if n != wrong), wrong, known):
             edits = tuple(Edit(source.path, node, _with_word(node, whole, name)) for node in literals)
             yield Proposal(f'Write "{name}" instead of "{wrong}"', edits, _doubts(far), distance=far)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from triage.fixes.nicknames import Nicknames
 from triage.fixes.tree import Edit, Source, Sources
 from triage.fixes.vocabulary import Vocabulary
 from triage.model import ErrorRecord, Finding, Frame, KernelRecord
@@ -19,6 +20,7 @@ class Question:
     sources: Sources
     error: ErrorRecord | None = None
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    nicknames: Nicknames = field(default_factory=Nicknames)
     records: tuple[KernelRecord, ...] = ()
     #: what would lower instead, as `threads = 128`, where experiments found that
     neighbours: tuple[str, ...] = ()

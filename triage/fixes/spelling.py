@@ -6,15 +6,6 @@ from collections.abc import Iterable
 
 #: more candidates than these are no help to anybody
 MOST_NAMES = 6
-#: short names of data types that other libraries use, and what TileLang calls them
-NICKNAMES = {
-    "half": "float16", "fp16": "float16", "f16": "float16", "float": "float32", "fp32": "float32", "f32": "float32",
-    "single": "float32", "double": "float64", "fp64": "float64", "f64": "float64", "bf16": "bfloat16", "int": "int32",
-    "i32": "int32", "i64": "int64", "long": "int64", "short": "int16", "i8": "int8", "char": "int8", "u8": "uint8",
-    "fp8": "float8_e4m3fn", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
-}  # fmt: skip
-#: keywords that other libraries use for what TileLang calls otherwise
-SYNONYMS = {"axis": "dim", "trans_a": "transpose_A", "trans_b": "transpose_B"}
 
 
 def distance(one: str, other: str) -> int:

@@ -47,11 +47,13 @@ def run(work: Work) -> Result:
     script = os.path.abspath(work.options.script)
     if script not in files:
         return Result(detail="the script cannot be read as it ran")
+    from triage.fixes.nicknames import NicknameTableError
+
     try:
         return _verified(work, finding, strategies, files)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"changed copies cannot be run: {error}")
-    except (DeviceTableError, OSError) as error:
+    except (DeviceTableError, NicknameTableError, OSError) as error:
         return Result(status=StepStatus.FAILED, detail=f"nothing could be tried: {error}")
 
 
@@ -132,6 +134,7 @@ def _try(
     left: Callable[[], float],
 ) -> tuple[Outcome | None, str]:
     """The start first: without the device compiler if the fault shows without it."""
+    from triage.fixes.nicknames import load_nicknames
     from triage.fixes.proposal import Question
     from triage.fixes.strategies import propose
     from triage.fixes.tree import Sources
@@ -150,7 +153,8 @@ def _try(
     if fault is None:
         return None, "the unchanged script does not show this fault on a copy, so no change can be verified"
     question = Question(
-        finding, Sources(texts), fault.error, ask(trials.runner, _modules(finding), _targets(trials.devices)), start.records,
+        finding, Sources(texts), fault.error, ask(trials.runner, _modules(finding), _targets(trials.devices)),
+        load_nicknames(work.rules_root / "reference" / "nicknames.toml"), start.records,
         neighbours=tuple(n for c in work.culprits for n in c.neighbours), fields=fault.fields,
     )  # fmt: skip
     return verify(
