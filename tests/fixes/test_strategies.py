@@ -421,6 +421,32 @@ def test_a_table_of_nicknames_that_is_none_says_what_is_wrong(tmp_path, text, sa
         load_nicknames(path)
 
 
+@pytest.mark.parametrize(
+    ("call", "named", "wanted"),
+    [
+        ("make(n)", "k", ["make(n, k=k)"]),
+        ("make(k)", "k", ["make(n, k)"]),  # Python names the last one, and the first was forgotten
+        ("make(256)", "k", ["make(n, 256)", "make(256, k=k)"]),  # nothing shows which
+    ],
+)
+def test_a_forgotten_argument_is_a_variable_of_that_name(call, named, wanted):
+    text = f"def make(n, k):\n    pass\nn = 256\nk = 512\n{call}  # HERE\n"
+    assert [changed(text, one) for one in proposed("missing-argument", text, {"argument": named})] == [
+        [one] for one in wanted
+    ]
+
+
+def test_the_forgotten_argument_is_the_one_without_which_named_ones_stand_at_the_wrong_place():
+    text = "def make(B, M, K, split, config):\n    pass\nm, k, split, C = 1, 2, 3, {}\nmake(4, m, split, C)  # HERE\n"
+    lines = [changed(text, one) for one in proposed("missing-argument", text, {"argument": "config"})]
+    assert lines == [["make(4, m, k, split, C)"]]
+
+
+def test_a_variable_that_has_no_value_yet_is_not_passed():
+    text = "def make(n, k):\n    pass\nn = 256\nmake(n)  # HERE\nk = 512\n"
+    assert proposed("missing-argument", text, {"argument": "k"}) == []
+
+
 def with_threads(count: int) -> KernelRecord:
     return KernelRecord("main", launch=Launch((1,), (count, 1, 1)))
 

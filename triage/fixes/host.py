@@ -226,21 +226,39 @@ def _with_args(source: Source, call: cst.Call, args: list[cst.Arg]) -> Edit:
 
 
 def missing_argument(q: Question) -> Iterator[Proposal]:
-    """An argument that a call leaves out, passed by its name where the script has a variable of that name."""
+    """An argument that a call leaves out, where a variable of the parameter's name has a value.
+
+    Python names the last parameter that is left without an argument, while any of those before it may be the one that
+    was forgotten. Arguments that are named as parameters show which: each must then stand where its own is wanted.
+    """
     wanted = str(q.captures.get("argument") or "")
     for source, call in calls_at(q):
-        function = next(source.around(call, cst.FunctionDef), None)
-        names = {n.value for n in source.all(cst.Name, function)} | {
-            n.value for n in source.all(cst.Name) if next(source.around(n, cst.FunctionDef), None) is None
-        }
         defined = [f for _, f in q.sources.definitions(tree.name_of(call))]
-        if not defined:
+        plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
+        if len(defined) != 1 or len(plain) + sum(arg.keyword is not None for arg in call.args) != len(call.args):
             continue
-        for name in sorted(names):
-            if name.lower() == wanted.lower():
-                edit = Edit(source.path, call, tree.with_keyword(call, wanted, name))
-                yield Proposal(f"Pass {wanted}={name}", (edit,), host=True)
+        parameters = tree.positional_parameters(defined[0])
+        known = {name.lower(): name for name in sorted(source.visible(call))}
+        for at, parameter in enumerate(parameters[: len(plain)]):
+            name = known.get(parameter.lower())
+            if name is None:
+                continue
+            args = [*(arg.value for arg in plain[:at]), cst.Name(name), *(arg.value for arg in plain[at:])]
+            if wanted in parameters[: len(args)] and _in_place(args, parameters):
+                edit = _with_args(source, call, [cst.Arg(value) for value in args])
+                yield Proposal(f"Pass {name} for {parameter}", (edit,), host=True)
+        name = known.get(wanted.lower())
+        if name is not None and _in_place([arg.value for arg in plain], parameters):
+            edit = Edit(source.path, call, tree.with_keyword(call, wanted, name))
+            yield Proposal(f"Pass {wanted}={name}", (edit,), host=True)
         return
+
+
+def _in_place(args: list[cst.BaseExpression], parameters: list[str]) -> bool:
+    """Whether every argument that is named as a parameter is given for that one."""
+    there = [name.lower() for name in parameters]
+    named = [arg.value.lower() if isinstance(arg, cst.Name) else "" for arg in args]
+    return all(name not in there or (at < len(there) and there[at] == name) for at, name in enumerate(named))
 
 
 # ---------------------------------------------------------------------------------------------- what becomes a kernel

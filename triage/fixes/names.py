@@ -72,7 +72,7 @@ def nearest_variable(q: Question) -> Iterator[Proposal]:
         written = [n for n in source.at(cst.Name, line) if n.value == wrong and not _is_attribute(source, n)]
         if not written:
             continue
-        visible = _visible(source, written[0]) | (
+        visible = source.visible(written[0]) - {wrong} | (
             {n for n in dir(builtins) if n.islower()} if len(wrong) > 3 else set()
         )
         found = nearest(wrong, visible, related=False)
@@ -93,26 +93,6 @@ def _is_attribute(source: Source, name: cst.Name) -> bool:
     return (isinstance(above, cst.Attribute) and above.attr is name) or (
         isinstance(above, cst.Arg) and above.keyword is name
     )
-
-
-def _visible(source: Source, name: cst.Name) -> set[str]:
-    """Names that have a value where this one is used."""
-    scope = source.scopes.get(name)
-    found: set[str] = set()
-    while scope is not None:
-        found |= {
-            a.name for a in scope.assignments if hasattr(a, "node") and _comes_before(source, a.node, name, scope)
-        }
-        parent = getattr(scope, "parent", None)
-        scope = parent if parent is not scope else None
-    return found - {name.value}
-
-
-def _comes_before(source: Source, node: cst.CSTNode, use: cst.Name, scope: object) -> bool:
-    """Whether a name of the function itself was given before its use; names of outer ones may be given later."""
-    if scope is not source.scopes.get(use):
-        return True
-    return source.line(node) <= source.line(use)
 
 
 def _members(q: Question, source: Source, name: str) -> str | None:

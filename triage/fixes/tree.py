@@ -122,6 +122,17 @@ class Source:
             chosen = [max(chosen, key=lambda a: self.line(a.node))]
         return [value for a in chosen for value in self._value(a.node)]
 
+    def visible(self, use: cst.CSTNode) -> set[str]:
+        """Names that have a value where a node stands; those of outer functions may be given one later in the text."""
+        own = scope = self.scopes.get(use)
+        found: set[str] = set()
+        while scope is not None:
+            before = [a for a in scope.assignments if hasattr(a, "node")]
+            found |= {a.name for a in before if scope is not own or self.line(a.node) <= self.line(use)}
+            parent = getattr(scope, "parent", None)
+            scope = parent if parent is not scope else None
+        return found
+
     def _value(self, target: cst.CSTNode) -> Iterator[cst.CSTNode]:
         if isinstance(target, cst.Param):
             yield target
@@ -291,10 +302,14 @@ def argument(call: cst.Call, position: int | None, keyword: str) -> cst.Arg | No
 
 def argument_of(call: cst.Call, function: cst.FunctionDef, parameter: str) -> cst.Arg | None:
     """The argument that a call passes for a parameter of a function of the script."""
-    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
-    if names[:1] in (["self"], ["cls"]):
-        names = names[1:]
+    names = positional_parameters(function)
     return argument(call, names.index(parameter) if parameter in names else None, parameter)
+
+
+def positional_parameters(function: cst.FunctionDef) -> list[str]:
+    """The parameters that a call can give by position, without the object of a method."""
+    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+    return names[1:] if names[:1] in (["self"], ["cls"]) else names
 
 
 def with_keyword(call: cst.Call, keyword: str, value: str) -> cst.Call:
