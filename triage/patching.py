@@ -42,7 +42,9 @@ def deliver(session: Session, report: Report, apply: bool) -> Written:
     repair = _repair(session, verdict["rule"])
     if repair is None:
         why = next((s.detail for s in reversed(session.state.steps) if s.tool == "verify-fix"), "")
-        raise NotFixed(f"no change was tried for this fault{f' ({why})' if why else ''}; the report says what to look at")
+        raise NotFixed(
+            f"no change was tried for this fault{f' ({why})' if why else ''}; the report says what to look at"
+        )
     if not repair.files:
         raise NotFixed(f"no fix is verified: {repair.why}; the report shows what was tried")
     changed = [file.path for file in repair.files if not unchanged(file.path, file.before)]

@@ -51,7 +51,11 @@ def run(work: Work) -> Result:
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"changed copies cannot be run: {error}")
     small.write_text(head + spaced(found.text), encoding="utf-8")
-    values = {"minimized.lines": found.lines, "minimized.lines_before": found.lines_before, "minimized.runs": found.runs}
+    values = {
+        "minimized.lines": found.lines,
+        "minimized.lines_before": found.lines_before,
+        "minimized.runs": found.runs,
+    }
     digest = hashlib.sha256(small.read_bytes()).hexdigest()
     name = os.fspath(small.relative_to(work.case.path))
     ended = "" if found.finished else "; the time ran out, it may get smaller"

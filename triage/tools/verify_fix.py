@@ -153,9 +153,8 @@ def _try(
     if fault is None:
         return None, "the unchanged script does not show this fault on a copy, so no change can be verified"
     question = Question(
-        finding, Sources(texts), fault.error, ask(trials.runner, _modules(finding), _targets(trials.devices)),
-        load_nicknames(work.rules_root / "reference" / "nicknames.toml"), start.records,
-        neighbours=tuple(n for c in work.culprits for n in c.neighbours), fields=fault.fields,
+        finding, Sources(texts), fault.error, ask(trials.runner, _modules(finding), _targets(trials.devices)), start.records,
+        nicknames=load_nicknames(work.rules_root / "reference" / "nicknames.toml"), neighbours=tuple(n for c in work.culprits for n in c.neighbours), fields=fault.fields,
     )  # fmt: skip
     return verify(
         propose(strategies, question), question.sources, texts, finding, start, trials,
