@@ -10,6 +10,7 @@ import pytest
 
 from triage.experiment.client import TemplateError
 from triage.experiment.scripts import Candidate, ScriptRunner
+from triage.fixes.nicknames import load_nicknames
 from triage.fixes.proposal import Question
 from triage.fixes.strategies import propose
 from triage.fixes.tree import Sources
@@ -114,6 +115,7 @@ class Bench:
         self.script = str(script)
         self.rules = load_rules()
         reference = rules_root() / "reference"
+        self.nicknames = load_nicknames(reference / "nicknames.toml")
 
         def no_template():
             raise TemplateError("these scripts compile all that they define")
@@ -134,8 +136,9 @@ class Bench:
         rule = self.rules.get(fault.finding.rule or "")
         assert rule is not None and rule.fix.strategies, f"no strategy for {fault.finding}"
         question = Question(
-            fault.finding, Sources(texts), fault.error, self.vocabulary, start.records, fields=fault.fields
-        )
+            fault.finding, Sources(texts), fault.error, self.vocabulary, start.records, fields=fault.fields,
+            nicknames=self.nicknames,
+        )  # fmt: skip
         return verify(
             propose(rule.fix.strategies, question), question.sources, texts, fault.finding, start, self.trials,
             root=folder, compile=False, left=lambda: 300.0,
@@ -162,6 +165,7 @@ FAULTS = [
     ("T.clear(c)", "T.claer(c)", ()),
     ("T.copy(c, C[", "T.copy(cc, C[", ()),
     ("num_stages=3", "n_stages=3", ()),
+    ("A[by * bm, k * bk]", "A[by * bm, k * bk, 0]", ()),
     ("T.alloc_shared((bk, bn), dtype)", "T.alloc_shared((bn, bk), dtype)", ()),
     ("T.gemm(a, b, c)", "T.gemm(a, b, c, transpose_B=True)", ("T.gemm(a, b, c, transpose_B=False)",)),
     ("T.alloc_fragment((bm, bn), ", "T.alloc_fragment((bm, bk), ", ()),
@@ -238,6 +242,8 @@ k = tilelang.compile(main)
     [
         ("scale_1\nk", "scale_3\nk"),  # two names are equally near, and with both the script builds
         ("B[bx * 128 + i]", "B[bx, i]"),  # without one of the indices it builds, and blocks or threads write the same
+        ("B[bx * 128 + i]", "B[i, bx]"),
+        ("A[bx * 128 + i]", "A[i, 0]"),  # without the 0 it builds, and every block reads the same
         ("threads=128)", "threads=128, unheard=3)"),  # left out it builds, and what it was to say is lost
     ],
 )

@@ -118,6 +118,18 @@ def test_an_element_that_several_iterations_write():
     assert "a is written without j" in said
 
 
+def test_a_loop_that_reads_a_part_of_a_tensor_or_the_same_elements_again():
+    def reads(index: tuple[str, str], high: tuple[int, int]) -> KernelRecord:
+        load = Access("A", index, (1, 1), (0, 0), high, exact=True, mode="read")
+        store = Access("a", ("i", "j"), (1, 1), (0, 0), (127, 31), exact=True, mode="write")
+        inner = in_loop(Statement("0.1", "store", accesses=(load, store)), var="j")
+        return kernel(in_loop(inner, var="i"), use("a"))
+
+    assert doubts(reads(("by * 128 + i", "k * 32 + j"), (1023, 511))) == []
+    assert kinds(reads(("by * 128 + i", "j"), (1023, 31))) == {"part"}
+    assert kinds(reads(("by", "k * 32 + j"), (7, 511))) == {"part"}
+
+
 def test_an_output_that_is_never_written():
     record = replace(kernel(copy("A", ("by * 128", "k * 32"), (128, 32), (896, 480), "a"), use("a")), out_idx=(0,))
     assert "output" in kinds(record)

@@ -98,6 +98,11 @@ def test_a_passing_change_that_leaves_a_doubt_is_not_verified():
     assert "nothing reads value" in outcome.why
 
 
+def test_a_change_that_is_far_from_what_is_written_is_not_excused_from_doubts():
+    assert chosen(decide({1: passes(unread=True)}, p1={"distance": 1})) is None
+    assert chosen(decide({1: passes(unread=True)}, p1={"distance": 1, "doubts": frozenset()})) == "assign 1"
+
+
 def test_a_guess_is_never_verified():
     assert chosen(decide({1: passes()}, p1={"guess": "what it said is lost"})) is None
 

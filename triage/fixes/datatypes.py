@@ -42,7 +42,7 @@ def accumulator_dtype(q: Question) -> Iterator[Proposal]:
             continue
         for text in ACCUMULATORS:
             edit = Edit(tile.source.path, tile.dtype.value, tree.same_quotes(tile.dtype.value, text))
-            yield Proposal(f"Accumulate in {text}", (edit,), distance=1)
+            yield Proposal(f"Accumulate in {text}", (edit,), OF_TYPES, distance=1)
 
 
 def _tile(q: Question, gemm: Gemm, operand: int) -> Declared | None:

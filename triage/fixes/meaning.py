@@ -29,7 +29,8 @@ LONGEST = 1000
 class Doubt:
     """Something unusual about buffers, which are named as the author named them.
 
-    `kind`: unused, output, tiles (how a tensor is cut into them), elements (which a loop touches), dtype, or interface.
+    `kind`: unused, output, tiles (how a tensor is cut into them), elements (which a loop touches), part (of a tensor, which
+    a loop reads), dtype, or interface.
     One about `everything` counts whatever was edited.
     """
 
@@ -238,10 +239,10 @@ def _elements(statement: Statement, loops: tuple[Loop, ...], buffers: Mapping[st
             continue
         for dim, index in enumerate(access.index):
             size, high = buffer.shape[dim], access.high[dim]
-            moves = access.mode == "write" if buffer.param else bool((_names(index) or set()) & variables)
+            moves = buffer.param or bool((_names(index) or set()) & variables)
             if moves and access.low[dim] == 0 and isinstance(size, int) and high is not None and high + 1 != size:
                 yield Doubt(
-                    "elements",
+                    "part" if buffer.param and access.mode == "read" else "elements",
                     f"{high + 1} of {size} elements of {buffer.name} are used (dimension {dim})",
                     _named(buffer),
                 )

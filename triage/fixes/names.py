@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from triage.fixes import tree
-from triage.fixes.proposal import USUAL_DOUBTS, Proposal, Question
+from triage.fixes.proposal import Proposal, Question
 from triage.fixes.spelling import nearest
 from triage.fixes.tree import Edit, Source
 
@@ -19,6 +19,9 @@ USUAL_IMPORTS = {
     "F": "import torch.nn.functional as F", "np": "import numpy as np", "math": "import math", "os": "import os",
     "tl": "import tilelang.language as tl", "functools": "import functools", "itertools": "import itertools",
 }  # fmt: skip
+
+#: what speaks against another spelling of a name: nothing, because that the name is near is evidence of its own
+SPELLING: frozenset[str] = frozenset()
 
 
 def nearest_attribute(q: Question) -> Iterator[Proposal]:
@@ -35,18 +38,13 @@ def nearest_attribute(q: Question) -> Iterator[Proposal]:
         meant = [name for name in q.nicknames.of_dtype(wrong) if name in known]
         for far, name in _meant_or_nearest(meant, wrong, known):
             edits = tuple(Edit(source.path, node, cst.Name(name)) for node in written)
-            yield Proposal(f"Write {name} instead of {wrong}", edits, _doubts(far), distance=far)
+            yield Proposal(f"Write {name} instead of {wrong}", edits, SPELLING, distance=far)
         return
 
 
 def _meant_or_nearest(meant: Iterable[str], wrong: str, known: Iterable[str]) -> list[tuple[int, str]]:
     """What a nickname stands for, as near as a single letter; else the nearest known names."""
     return [(1, name) for name in meant] or nearest(wrong, known)
-
-
-def _doubts(far: int) -> frozenset[str]:
-    """What speaks against a name: nothing, if it is one letter away from what is written."""
-    return frozenset() if far <= 1 else USUAL_DOUBTS
 
 
 def nearest_module(q: Question) -> Iterator[Proposal]:
@@ -62,7 +60,7 @@ def nearest_module(q: Question) -> Iterator[Proposal]:
         for far, name in nearest(last, q.vocabulary.names.get(parent, ())):
             for node in written:
                 edit = Edit(source.path, node.attr, cst.Name(name))
-                yield Proposal(f"Import {parent}.{name} instead of {wrong}", (edit,), _doubts(far), distance=far)
+                yield Proposal(f"Import {parent}.{name} instead of {wrong}", (edit,), SPELLING, distance=far)
 
 
 def nearest_variable(q: Question) -> Iterator[Proposal]:
@@ -80,11 +78,11 @@ def nearest_variable(q: Question) -> Iterator[Proposal]:
             yield Proposal(f"Import {wrong}", (_imported(source, wrong),), distance=0)
         for far, name in found:
             edits = tuple(Edit(source.path, node, cst.Name(name)) for node in written)
-            yield Proposal(f"Write {name} instead of {wrong}", edits, _doubts(far), distance=far)
+            yield Proposal(f"Write {name} instead of {wrong}", edits, SPELLING, distance=far)
         members = _members(q, source, wrong)
         if members is not None:
             edits = tuple(Edit(source.path, node, tree.expression(members)) for node in written)
-            yield Proposal(f"Write {members} instead of {wrong}", edits, _doubts(1), distance=1)
+            yield Proposal(f"Write {members} instead of {wrong}", edits, SPELLING, distance=1)
         return
 
 
@@ -131,7 +129,7 @@ def nearest_keyword(q: Question) -> Iterator[Proposal]:
                 meant = [name for name in q.nicknames.of_keyword(wrong) if name in known]
                 for far, name in _meant_or_nearest(meant, wrong, known):
                     edit = Edit(source.path, arg.keyword, cst.Name(name))
-                    yield Proposal(f"Write {name}= instead of {wrong}=", (edit,), _doubts(far), distance=far)
+                    yield Proposal(f"Write {name}= instead of {wrong}=", (edit,), SPELLING, distance=far)
                 kept = [a for a in call.args if a is not arg]
                 edit = Edit(source.path, call, call.with_changes(args=_without_last_comma(kept, call)))
                 guess = f"without {wrong}= the script builds, and what the keyword was to say is lost"
@@ -172,7 +170,7 @@ def nearest_word(q: Question) -> Iterator[Proposal]:
         meant = q.nicknames.of_dtype(wrong) if q.captures.get("dtype") else ()
         for far, name in _meant_or_nearest((n for n in meant if n != wrong), wrong, known):
             edits = tuple(Edit(source.path, node, _with_word(node, whole, name)) for node in literals)
-            yield Proposal(f'Write "{name}" instead of "{wrong}"', edits, _doubts(far), distance=far)
+            yield Proposal(f'Write "{name}" instead of "{wrong}"', edits, SPELLING, distance=far)
 
 
 def _with_word(node: cst.SimpleString, wrong: re.Pattern[str], name: str) -> cst.SimpleString:

@@ -20,12 +20,13 @@ class Question:
     sources: Sources
     error: ErrorRecord | None = None
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    nicknames: Nicknames = field(default_factory=Nicknames)
     records: tuple[KernelRecord, ...] = ()
     #: what would lower instead, as `threads = 128`, where experiments found that
     neighbours: tuple[str, ...] = ()
     #: what a lint measured, as `hazard.buffer`
     fields: Mapping[str, Any] = field(default_factory=dict)
+    #: what other libraries call things
+    nicknames: Nicknames = field(default_factory=Nicknames)
 
     @property
     def captures(self) -> Mapping[str, Any]:
@@ -44,7 +45,8 @@ class Question:
                 yield source, line
 
 
-#: a tile of another type than its tensor says something only about a change of types
+#: a tile of another type than its tensor says something only about a change of types, and that a loop reads a part of a
+#: tensor only about a change of its indices
 USUAL_DOUBTS = frozenset({"unused", "output", "tiles", "elements", "interface"})
 
 

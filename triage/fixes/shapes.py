@@ -11,11 +11,13 @@ import libcst as cst
 
 from triage.fixes import tree
 from triage.fixes.buffers import Shape, declared, indices, named, shape_of, with_indices
-from triage.fixes.proposal import Proposal, Question
+from triage.fixes.proposal import USUAL_DOUBTS, Proposal, Question
 from triage.fixes.tree import Edit, Source
 
 #: index expressions of the same function that are tried where one is missing
 MOST_INDICES = 4
+#: without one of its variables an access may well read a part of its tensor only, again and again
+OF_INDICES = USUAL_DOUBTS | {"part"}
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def _indexed(q: Question, source: Source, subscript: cst.Subscript, texts: list[
     fresh = {text.strip() for text in texts} - {text.strip() for text in indices(subscript)}
     replaced = len(texts) < len(subscript.slice) and bool(fresh)  # where one is too many, none has to be written anew
     far = _lost(source, subscript, texts) + _misplaced(q, source, subscript, texts) + replaced
-    return Proposal(title, (Edit(source.path, subscript, new),), distance=far)
+    return Proposal(title, (Edit(source.path, subscript, new),), OF_INDICES, distance=far)
 
 
 def _lost(source: Source, subscript: cst.Subscript, texts: list[str]) -> int:

@@ -166,9 +166,7 @@ def _choose(ranked: Sequence[Tried]) -> tuple[Tried | None, str]:
     best = ranked[0]
     if best.proposal.guess:
         return None, best.proposal.guess
-    if (
-        best.doubts and not best.proposal.distance
-    ):  # that a name is the nearest to a misspelt one is evidence of its own
+    if best.doubts:
         return None, f"the script builds with it, but {best.doubts[0].what}"
     if best.proposal.tuning and any(uses_thread_index(record) for record in best.seen.records):
         return (
