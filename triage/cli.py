@@ -9,9 +9,12 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+from triage import arguments
+from triage.arguments import UsageError
 
 if TYPE_CHECKING:
     from triage.case import Case
@@ -24,15 +27,6 @@ HEALTHY, FAULT, USAGE, UNKNOWN, BROKEN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 EXIT_OF_STATE = {"healthy": HEALTHY, "localized": FAULT, "classified": FAULT, "unknown": UNKNOWN}
 BINARY_PROBE = 8192
 LIKE_A_CODE = re.compile(r"TL[A-Z]\d+")
-
-
-class UsageError(Exception):
-    """The command line cannot be obeyed; the message says what is wrong and what to do."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,7 +63,7 @@ def _own_failure(error: Exception) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    parser = _parser()
+    parser = arguments.parser()
     if words and words[0].endswith(".py"):
         raise UsageError(f"no command {words[0]!r}; did you mean `triage run {words[0]}`?")
     if words[:1] == ["run"]:
@@ -84,8 +78,7 @@ def _dispatch(words: list[str]) -> int:
     if args.command is None:
         parser.print_help()
         return HEALTHY
-    command: Any = args.function
-    return int(command(args))
+    return COMMANDS[f"{args.command} {args.action}" if args.command == "rules" else args.command](args)
 
 
 def _split_run(words: list[str]) -> tuple[list[str], list[str]]:
@@ -98,158 +91,6 @@ def _split_run(words: list[str]) -> tuple[list[str], list[str]]:
                 raise UsageError("-m needs the name of a module, as in `triage run -m pytest tests/test_kernel.py`")
             return words[: index + 2], words[index + 2 :]
     return words, []
-
-
-def _parser() -> argparse.ArgumentParser:
-    from triage import __version__
-
-    parser = _Parser(
-        prog="triage",
-        description="Find out why a TileLang kernel does not build, is wrong, is slow, or fails now and then.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"triage {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-
-    run = commands.add_parser(
-        "run",
-        help="run a script, watch it, find its fault, write a report",
-        allow_abbrev=False,
-        usage="triage run [OPTIONS] kernel.py [-- ARGS…]\n       triage run [OPTIONS] -m MODULE [ARGS…]",
-    )
-    run.add_argument("script", nargs="?", help="the script; what triage does not know among the rest goes to it")
-    run.add_argument("-m", dest="module", metavar="MODULE", help="run a module instead, as `python -m` does")
-    run.add_argument("--arch", help="architecture of the virtual device, as sm_90a (without a GPU)")
-    run.add_argument("--call", metavar="EXPR", help="evaluate this in the script afterwards, as 'make_kernel(1024)'")
-    run.add_argument("--kernel", metavar="NAME", help="look only at the kernels of this name")
-    run.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
-    run.add_argument("--graph", type=Path, metavar="PATH", help="walk another decision graph")
-    run.add_argument("--timeout", type=_seconds, default=300.0, metavar="S", help="stop the script after S s (300)")
-    run.add_argument("--memory", type=_bytes, metavar="SIZE", help="limit the script's memory, as 8G")
-    run.add_argument(
-        "--fix", action="store_true", help="write the fix that was verified as a patch; no file is changed"
-    )
-    run.add_argument("--apply", action="store_true", help="change the file, if exactly one fix is verified")
-    _walk_options(run)
-    _output_options(run)
-
-    resume = commands.add_parser("resume", help="go on with a case, here or on a machine that has what was missing")
-    resume.add_argument("case", nargs="?", help="the case directory (default: the latest)")
-    resume.add_argument("--yes", action="store_true", help="do not ask before running a case that came from elsewhere")
-    resume.add_argument(
-        "--step", type=int, metavar="N", help="only run step N of the walk again; the case stays as it is"
-    )
-    _walk_options(resume)
-    _output_options(resume)
-    resume.set_defaults(function=_resume)
-
-    minimize = commands.add_parser(
-        "minimize", help="make a failing script small while it shows the same fault",
-        usage="triage minimize [OPTIONS] kernel.py -o PATH [-- ARGS…]", allow_abbrev=False,
-    )  # fmt: skip
-    minimize.add_argument("script", help="the failing script; it is not changed, changed copies of it are run")
-    minimize.add_argument("-o", dest="output", required=True, metavar="PATH", help="where to write the small script")
-    minimize.add_argument("--arch", help="architecture of the virtual device, as sm_90a")
-    minimize.add_argument("--call", metavar="EXPR", help="evaluate this in the script afterwards")
-    minimize.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
-    minimize.add_argument("--budget", type=_seconds, default=600.0, metavar="S", help="stop searching after S s (600)")
-    minimize.add_argument(
-        "--jobs", type=_count, metavar="N", help="changed copies to run at once (default: one a core)"
-    )
-    minimize.add_argument(
-        "--reducer", choices=("triage", "autodd"), default="triage",
-        help="who proposes smaller scripts; triage judges them either way (triage)",
-    )  # fmt: skip
-    minimize.set_defaults(function=_minimize)
-
-    bisect = commands.add_parser(
-        "bisect", help="find the compiler switches that make a kernel's failure go",
-        usage="triage bisect [OPTIONS] kernel.py [-- ARGS…]", allow_abbrev=False,
-    )  # fmt: skip
-    bisect.add_argument("script", help="the failing script; it is run once, then its kernels are compiled differently")
-    bisect.add_argument("--kernel", metavar="NAME", help="look only at the kernels of this name")
-    bisect.add_argument("--arch", help="architecture of the virtual device, as sm_90a")
-    bisect.add_argument("--call", metavar="EXPR", help="evaluate this in the script afterwards")
-    bisect.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
-    bisect.add_argument("--budget", type=_seconds, default=300.0, metavar="S", help="stop searching after S s (300)")
-    bisect.set_defaults(function=_bisect)
-
-    report = commands.add_parser("report", help="draw the report of a case again")
-    report.add_argument("case", nargs="?", help="the case directory (default: the latest)")
-    report.add_argument("--format", choices=("terminal", "md", "json"), default="terminal")
-    report.add_argument("-o", dest="output", metavar="PATH", help="write there instead of to the terminal")
-    report.set_defaults(function=_report)
-
-    explain = commands.add_parser("explain", help="say what a rule means, or which rules fit a text")
-    explain.add_argument("what", help="a code as TLG014, an error text, or - for standard input")
-    explain.set_defaults(function=_explain)
-
-    rules = commands.add_parser("rules", help="list, check and make rules")
-    actions = rules.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("list", help="all rules, a line each").set_defaults(function=_rules_list)
-    check = actions.add_parser("check", help="check every rule and its fixtures; exit status 1 on a failure")
-    check.add_argument("--bless", action="store_true", help="write the marks that hits lack")
-    check.set_defaults(function=_rules_check)
-    new = actions.add_parser("new", help="make a rule with a hit and a near miss to fill in")
-    new.add_argument("category", choices=("generation", "correctness", "performance", "intermittent", "environment"))
-    new.add_argument("name", help="a short name, as gemm-k-mismatch")
-    new.add_argument("--stage", default="dsl", help="the stage of the compile or run (dsl)")
-    new.set_defaults(function=_rules_new)
-
-    graph = commands.add_parser("graph", help="check the decision graph and draw it")
-    graph.add_argument("--format", choices=("text", "mermaid", "dot", "svg"), default="text")
-    graph.add_argument("--file", type=Path, help="another graph than the one triage walks")
-    graph.set_defaults(function=_graph)
-
-    doctor = commands.add_parser("doctor", help="what this machine and this tilelang can do")
-    doctor.add_argument("--require", action="append", default=[], metavar="X", help="exit with 1 where X is missing")
-    doctor.add_argument("--python", default=sys.executable, help="the interpreter to ask (default: this one)")
-    doctor.add_argument("--json", action="store_true", help="print JSON")
-    doctor.set_defaults(function=_doctor)
-
-    clean = commands.add_parser("clean", help="remove all cases below .triage/ in this directory")
-    clean.set_defaults(function=_clean)
-    return parser
-
-
-def _walk_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--budget", type=_seconds, default=120.0, metavar="S", help="seconds for experiments (120)")
-    parser.add_argument("--no-experiments", action="store_true", help="run nothing but the script itself")
-
-
-def _output_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", metavar="PATH", help="write the report as JSON there; - for standard output")
-    parser.add_argument("--ignore", action="append", default=[], metavar="CODE", help="leave out findings of this rule")
-    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 even if a fault was found")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds") from None
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
-    return value
-
-
-def _bytes(text: str) -> int:
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-    number = text.rstrip("iB").rstrip("ib")
-    unit = units.get(number[-1:].upper(), 1)
-    try:
-        value = float(number[:-1] if unit > 1 else number) * unit
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 8G or 512M") from None
-    if not 1 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 8G or 512M")
-    return int(value)
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -637,3 +478,18 @@ def _rules_new(args: argparse.Namespace) -> int:
     for path in written:
         print(path)
     return HEALTHY
+
+
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "resume": _resume,
+    "minimize": _minimize,
+    "bisect": _bisect,
+    "report": _report,
+    "explain": _explain,
+    "rules list": _rules_list,
+    "rules check": _rules_check,
+    "rules new": _rules_new,
+    "graph": _graph,
+    "doctor": _doctor,
+    "clean": _clean,
+}
