@@ -447,6 +447,31 @@ def test_a_variable_that_has_no_value_yet_is_not_passed():
     assert proposed("missing-argument", text, {"argument": "k"}) == []
 
 
+def test_a_missing_slice_is_taken_from_another_access():
+    text = "def f():\n    x = A[b, by * 64 : (by + 1) * 64]  # HERE\n    y = B[b, s : s + 32, bx]\n"
+    lines = [changed(text, one) for one in proposed("index-rank", text, {"buffer": "A", "rank": 3})]
+    assert ["x = A[b, by * 64 : (by + 1) * 64, s : s + 32]"] in lines
+
+
+@pytest.mark.parametrize(
+    ("use", "imported"), [("argparse.Namespace()", True), ("argparse", False), ("argpars.x", False)]
+)
+def test_a_module_of_the_standard_library_is_imported_where_it_is_used_as_one(use, imported):
+    text = f"import torch\nprint({use})  # HERE\n"
+    name = use.partition(".")[0]
+    lines = [changed(text, one) for one in proposed("nearest-variable", text, {"name": name})]
+    assert lines == ([["import argparse"]] if imported else [])
+
+
+def test_two_names_on_the_host_never_count_as_the_same():
+    sources = Sources({"k.py": "xa = 1\nxb = 2\nprint(xab)\n"})
+    finding = Finding(State.LOCALIZED, None, "", "", location=Location("k.py", 3), captures={"name": "xab"})
+    found = list(propose(["nearest-variable"], Question(finding, sources)))
+    assert [(p.title, p.host) for p in found] == [
+        ("Write xa instead of xab", True), ("Write xb instead of xab", True)
+    ]  # fmt: skip
+
+
 def with_threads(count: int) -> KernelRecord:
     return KernelRecord("main", launch=Launch((1,), (count, 1, 1)))
 

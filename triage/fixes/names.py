@@ -1,9 +1,14 @@
-"""Names that do not exist, or not there: the nearest that does. Keywords, modules, variables, words in string literals."""
+"""Names that do not exist, or not there: the nearest that does. Keywords, modules, variables, words in string literals.
+
+No record of a kernel shows what a name on the host, a keyword or an option means, so two names never count as the same
+(`host`).
+"""
 
 from __future__ import annotations
 
 import builtins
 import re
+import sys
 from collections.abc import Iterable, Iterator
 
 import libcst as cst
@@ -38,7 +43,7 @@ def nearest_attribute(q: Question) -> Iterator[Proposal]:
         meant = [name for name in q.nicknames.of_dtype(wrong) if name in known]
         for far, name in _meant_or_nearest(meant, wrong, known):
             edits = tuple(Edit(source.path, node, cst.Name(name)) for node in written)
-            yield Proposal(f"Write {name} instead of {wrong}", edits, SPELLING, distance=far)
+            yield Proposal(f"Write {name} instead of {wrong}", edits, SPELLING, distance=far, host=True)
         return
 
 
@@ -60,7 +65,7 @@ def nearest_module(q: Question) -> Iterator[Proposal]:
         for far, name in nearest(last, q.vocabulary.names.get(parent, ())):
             for node in written:
                 edit = Edit(source.path, node.attr, cst.Name(name))
-                yield Proposal(f"Import {parent}.{name} instead of {wrong}", (edit,), SPELLING, distance=far)
+                yield Proposal(f"Import {parent}.{name} instead of {wrong}", (edit,), SPELLING, distance=far, host=True)
 
 
 def nearest_variable(q: Question) -> Iterator[Proposal]:
@@ -74,15 +79,18 @@ def nearest_variable(q: Question) -> Iterator[Proposal]:
             {n for n in dir(builtins) if n.islower()} if len(wrong) > 3 else set()
         )
         found = nearest(wrong, visible, related=False)
-        if wrong in USUAL_IMPORTS and (not found or found[0][0] > 0):
-            yield Proposal(f"Import {wrong}", (_imported(source, wrong),), distance=0)
+        statement = USUAL_IMPORTS.get(wrong)
+        if statement is None and wrong in sys.stdlib_module_names and _has_members(source, written[0]):
+            statement = f"import {wrong}"
+        if statement is not None:
+            yield Proposal(f"Import {wrong}", (_imported(source, statement),), distance=0)
         for far, name in found:
             edits = tuple(Edit(source.path, node, cst.Name(name)) for node in written)
-            yield Proposal(f"Write {name} instead of {wrong}", edits, SPELLING, distance=far)
+            yield Proposal(f"Write {name} instead of {wrong}", edits, SPELLING, distance=far, host=True)
         members = _members(q, source, wrong)
         if members is not None:
             edits = tuple(Edit(source.path, node, tree.expression(members)) for node in written)
-            yield Proposal(f"Write {members} instead of {wrong}", edits, SPELLING, distance=1)
+            yield Proposal(f"Write {members} instead of {wrong}", edits, SPELLING, distance=1, host=True)
         return
 
 
@@ -103,9 +111,15 @@ def _members(q: Question, source: Source, name: str) -> str | None:
     return None
 
 
-def _imported(source: Source, name: str) -> Edit:
-    """The import of a name, after the other imports."""
-    added = cst.parse_statement(USUAL_IMPORTS[name] + "\n")
+def _has_members(source: Source, name: cst.Name) -> bool:
+    """Whether a name is used as a module is: `name.member`."""
+    above = source.parents.get(name)
+    return isinstance(above, cst.Attribute) and above.value is name
+
+
+def _imported(source: Source, statement: str) -> Edit:
+    """An import, after the other imports."""
+    added = cst.parse_statement(statement + "\n")
     lines = [s for s in source.module.body if isinstance(s, cst.SimpleStatementLine)]
     imports = [s for s in lines if isinstance(s.body[0], (cst.Import, cst.ImportFrom))]
     if imports:
@@ -129,7 +143,7 @@ def nearest_keyword(q: Question) -> Iterator[Proposal]:
                 meant = [name for name in q.nicknames.of_keyword(wrong) if name in known]
                 for far, name in _meant_or_nearest(meant, wrong, known):
                     edit = Edit(source.path, arg.keyword, cst.Name(name))
-                    yield Proposal(f"Write {name}= instead of {wrong}=", (edit,), SPELLING, distance=far)
+                    yield Proposal(f"Write {name}= instead of {wrong}=", (edit,), SPELLING, distance=far, host=True)
                 kept = [a for a in call.args if a is not arg]
                 edit = Edit(source.path, call, call.with_changes(args=_without_last_comma(kept, call)))
                 guess = f"without {wrong}= the script builds, and what the keyword was to say is lost"
@@ -170,7 +184,7 @@ def nearest_word(q: Question) -> Iterator[Proposal]:
         meant = q.nicknames.of_dtype(wrong) if q.captures.get("dtype") else ()
         for far, name in _meant_or_nearest((n for n in meant if n != wrong), wrong, known):
             edits = tuple(Edit(source.path, node, _with_word(node, whole, name)) for node in literals)
-            yield Proposal(f'Write "{name}" instead of "{wrong}"', edits, SPELLING, distance=far)
+            yield Proposal(f'Write "{name}" instead of "{wrong}"', edits, SPELLING, distance=far, host=True)
 
 
 def _with_word(node: cst.SimpleString, wrong: re.Pattern[str], name: str) -> cst.SimpleString:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -143,9 +142,15 @@ def _indexed(q: Question, source: Source, subscript: cst.Subscript, texts: list[
 
 def _lost(source: Source, subscript: cst.Subscript, texts: list[str]) -> int:
     """How many variables that are written as indices the new ones leave out."""
-    kept = {name for text in texts if ":" not in text for name in tree.names_in(tree.expression(text))}
-    kept |= {name for text in texts if ":" in text for name in re.findall(r"\w+", text)}
+    kept = {name for text in texts for name in _names_of(text)}
     return len(_variables(source, subscript) - kept)
+
+
+def _names_of(index: str) -> set[str]:
+    """The names in an index, which may be a slice."""
+    subscript = tree.expression(f"_[{index}]")
+    assert isinstance(subscript, cst.Subscript)
+    return {name for element in subscript.slice for name in tree.names_in(element)}
 
 
 def _misplaced(q: Question, source: Source, subscript: cst.Subscript, texts: list[str]) -> int:
@@ -212,6 +217,7 @@ def _indices_nearby(source: Source, subscript: cst.Subscript) -> list[str]:
     line = source.line(subscript)
     others = sorted(source.all(cst.Subscript, function), key=lambda s: abs(source.line(s) - line)) if function else []
     written = [text.strip() for other in others if other is not subscript for text in indices(other)]
-    fresh = [t for t in written if ":" not in t and not set(tree.names_in(tree.expression(t))) <= used]
+    slices = any(":" in text for text in indices(subscript))
+    fresh = [t for t in written if (slices or ":" not in t) and not _names_of(t) <= used]
     found = [*(name for name in loops if name not in used), *fresh]
     return [*list(dict.fromkeys(found))[:MOST_INDICES], "0"]

@@ -215,4 +215,4 @@ def _targets(devices: DeviceTable) -> tuple[str, ...]:
 def _modules(finding: Finding) -> tuple[str, ...]:
     """Modules that the fault names: what they hold is asked, too."""
     module = str(finding.captures.get("module") or "")
-    return (module, module.rpartition(".")[0]) if module.startswith("tilelang") else ()
+    return (module, module.rpartition(".")[0]) if module.startswith("tilelang") else (module,) * (module == "torch")
