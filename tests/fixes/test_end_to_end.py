@@ -166,6 +166,7 @@ FAULTS = [
     ("T.copy(c, C[", "T.copy(cc, C[", ()),
     ("num_stages=3", "n_stages=3", ()),
     ("A[by * bm, k * bk]", "A[by * bm, k * bk, 0]", ()),
+    ("T.alloc_shared((bk, bn), dtype)", "T.alloc_shared((bk, bn))", ()),
     ("T.alloc_shared((bk, bn), dtype)", "T.alloc_shared((bn, bk), dtype)", ()),
     ("T.gemm(a, b, c)", "T.gemm(a, b, c, transpose_B=True)", ("T.gemm(a, b, c, transpose_B=False)",)),
     ("T.alloc_fragment((bm, bn), ", "T.alloc_fragment((bm, bk), ", ()),
@@ -266,3 +267,11 @@ def test_several_faults_are_progress_and_no_fix(bench):
     outcome = bench.repair(MATMUL.replace("T.clear(c)", "T.claer(c)").replace("return main", "return mian"))
     assert outcome.chosen is None
     assert outcome.passing == ()
+
+
+def test_the_type_of_an_accumulator_is_not_guessed(bench):
+    outcome = bench.repair(MATMUL.replace('T.alloc_fragment((bm, bn), "float32")', "T.alloc_fragment((bm, bn))"))
+    assert {"Allocate elements of dtype", 'Allocate elements of "float32"'} <= {
+        t.proposal.title for t in outcome.passing
+    }
+    assert outcome.chosen is None

@@ -447,6 +447,13 @@ def test_a_variable_that_has_no_value_yet_is_not_passed():
     assert proposed("missing-argument", text, {"argument": "k"}) == []
 
 
+def test_an_allocation_without_a_type_is_tried_with_those_of_the_kernel():
+    text = MATMUL.replace("  # HERE", "").replace('alloc_shared((bm, bk), "float16")', "alloc_shared((bm, bk))  # HERE")
+    lines = [changed(text, one) for one in proposed("operand", text, {"missing": 1, "function": "alloc_shared"})]
+    types = ("float16", "float32", "int32")
+    assert lines == [[f'a = T.alloc_shared((bm, bk), "{dtype}")'] for dtype in types]
+
+
 def test_a_missing_slice_is_taken_from_another_access():
     text = "def f():\n    x = A[b, by * 64 : (by + 1) * 64]  # HERE\n    y = B[b, s : s + 32, bx]\n"
     lines = [changed(text, one) for one in proposed("index-rank", text, {"buffer": "A", "rank": 3})]

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from triage.fixes import tree
-from triage.fixes.buffers import base, declared, indices, shape_of, with_indices
-from triage.fixes.proposal import Proposal, Question
+from triage.fixes.buffers import DECLARING, Declared, base, declared, indices, shape_of, with_indices
+from triage.fixes.datatypes import ACCUMULATORS
+from triage.fixes.proposal import USUAL_DOUBTS, Proposal, Question
 from triage.fixes.tree import Edit, Source
 
 ALLOCATORS = ("alloc_fragment", "alloc_shared", "alloc_local")
@@ -368,6 +369,9 @@ def operand(q: Question) -> Iterator[Proposal]:
             if tree.name_of(call) != str(q.captures.get("function")):
                 continue
             function = next(source.around(call, cst.FunctionDef), None)
+            if tree.name_of(call).startswith("alloc_"):
+                yield from _element_type(source, call, function)
+                return
             given = {source.code(base(arg.value)) for arg in call.args}
             gemm = "gemm" in tree.name_of(call)
             for made in source.all(cst.Call, function):
@@ -381,3 +385,16 @@ def operand(q: Question) -> Iterator[Proposal]:
                 new = _call_with(call, [*plain, cst.Arg(cst.Name(name))])
                 yield Proposal(f"Pass {name}", (Edit(source.path, call, new),))
             return
+
+
+def _element_type(source: Source, call: cst.Call, function: cst.FunctionDef | None) -> Iterator[Proposal]:
+    """The data types of the other buffers and of the parameters, for an allocation that has a shape and no type; and those
+    of accumulators, because the one without a type may be the only one in its kernel."""
+    if len(call.args) != 1 or call.args[0].keyword is not None or function is None:
+        return
+    buffers = [Declared(source, made) for made in source.all(cst.Call, function)]
+    types = [b.dtype for b in buffers if b.allocator.startswith("alloc_") or b.allocator in DECLARING]
+    written = [source.code(arg.value) for arg in types if arg is not None]
+    for text in dict.fromkeys((*written, *(f'"{name}"' for name in ACCUMULATORS))):
+        new = _call_with(call, [*call.args, cst.Arg(tree.expression(text))])
+        yield Proposal(f"Allocate elements of {text}", (Edit(source.path, call, new),), USUAL_DOUBTS | {"dtype"})
