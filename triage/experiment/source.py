@@ -107,7 +107,7 @@ def without(source: str, gone: Iterable[Piece]) -> str:
             kept.append(f"{' ' * needs_pass[number]}pass")
         if number not in cut:
             kept.append(line)
-    return "\n".join(kept) + "\n"
+    return "".join(f"{line}\n" for line in kept)
 
 
 def opened(source: str, piece: Piece) -> str | None:

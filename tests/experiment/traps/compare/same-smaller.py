@@ -1,6 +1,6 @@
 import torch
 
-got = torch.arange(8.0)
+got = torch.arange(16.0).reshape(4, 4)
 wanted = got.clone()
-wanted[3] += 1
+wanted[3, 1] += 1
 torch.testing.assert_close(got, wanted)
