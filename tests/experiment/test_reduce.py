@@ -78,6 +78,11 @@ def test_a_parameter_goes_with_what_every_call_passes_for_it() -> None:
     assert without_parts(source, idle_parameters(source)) == "def f(b):\n    use(b)\nf(2)\nf(b=3)\n"
 
 
+def test_a_parameter_of_a_method_stays_since_nobody_knows_its_calls() -> None:
+    source = "class A:\n    def f(self, a):\n        pass\nA().f(1)\n"
+    assert idle_parameters(source) == []
+
+
 def test_what_would_leave_a_name_unbound_is_not_run() -> None:
     tried: list[str] = []
     Reducer("import a\nx = a.b\ny = x\nfail(y)\n", in_turn(lambda text: "fail(" in text, tried)).run()

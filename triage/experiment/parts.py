@@ -41,22 +41,25 @@ class Part:
 
 
 def optional(source: str) -> list[Part]:
-    """Parts in the order of the text: a decorator, a keyword argument, the last argument, elements but the first, and what
-    has a line or a name to itself."""
+    """Parts in the order of the text: a decorator, a keyword argument, the last argument, elements but the first, what
+    has a line or a name to itself, and a parameter that nothing reads."""
     text = Text(source)
     frozen = text.acting()
     loads = [n.id for n in text.nodes() if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
     found: list[Part] = []
     for node in text.nodes():
         found += (*_decorators(text, node), *_arguments(text, node, loads), *_elements(text, node, loads))
-    return _free(found, frozen)
+    return sorted([*_free(found, frozen), *idle_parameters(source)], key=lambda part: part.start)
 
 
 def idle_parameters(source: str) -> list[Part]:
-    """Parameters that nothing reads, with what calls by the function's name pass for them."""
+    """Parameters that nothing reads, with what calls by the function's name pass for them. A method has no such calls."""
     text = Text(source)
+    methods = {n for node in text.nodes() if isinstance(node, ast.ClassDef) for n in node.body}
     found = []
     for function in (n for n in text.nodes() if isinstance(n, ast.FunctionDef) and _plain(n.args)):
+        if function in methods:
+            continue
         read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
         found += [
             Part(tuple(_passed(text, function, index)))
