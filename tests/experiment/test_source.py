@@ -25,7 +25,7 @@ def test_a_cut_takes_whole_statements_with_their_decorators() -> None:
 def test_an_empty_body_gets_a_pass_but_not_one_that_goes_with_its_head() -> None:
     source = "if a:\n    b = 1\n    c = 2\nelse:\n    d = 3\n"
     assert cut(source, 2, 3) == "if a:\n    pass\nelse:\n    d = 3\n"
-    assert cut(source, 1, 2, 3) == "\n"
+    assert cut(source, 1, 2, 3) == ""
 
 
 def test_the_head_of_an_elif_stays_with_its_if() -> None:
