@@ -145,13 +145,18 @@ def runs(said: str) -> int:
 @pytest.mark.slow
 def test_autodd_proposes_and_triage_judges(tmp_path: Path) -> None:
     text = (
-        "import json\n\n\ndef f(n, m=3):\n    total = 0\n    for i in range(n):\n        total += i\n"
-        "    return {'a': total}[\"b\"]\n\n\nx = 5\nf(4)\nprint(x)\n"
+        "import json\nimport os\n\n\ndef f(n, m=3):\n    total = 0\n    for i in range(n):\n        total += i\n"
+        "    return {'a': total}[\"b\"]\n\n\nif os.path.isdir('out'):\n    os.chmod('out', 448)\n"
+        "x = 5\nf(4)\nprint(x)\n"
     )
     done = minimize(tmp_path, text, "--reducer", "autodd", "--budget", "200")
     assert done.returncode == 0, done.stderr
     small = (tmp_path / "small.py").read_text()
     assert "['b']" in small and "import json" not in small and "print" not in small
+    tried = [path.read_text() for path in tmp_path.glob(".triage/minimize-*/*/candidate.py")]
+    assert len(tried) > 10  # and what touches files was run as it is, with its guard, or not at all
+    able = [text for text in tried if "import os" in text and "chmod" in text]
+    assert able and all("if os.path.isdir('out'):\n    os.chmod('out', 448)\n" in text for text in able)
 
 
 def wait_for(condition: object, seconds: float = 90.0) -> None:

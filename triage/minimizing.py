@@ -15,9 +15,8 @@ from typing import Any
 
 from triage.case import ROOT, keep_out_of_git
 from triage.experiment.gpu_scripts import GpuRunner, virtual_is_enough
-from triage.experiment.minimize_script import Minimized, header, minimize_script
+from triage.experiment.minimize_script import Minimized, minimize_script, page
 from triage.experiment.scripts import Candidate, ScriptRunner
-from triage.experiment.source import spaced
 from triage.knowledge.files import rules_root
 from triage.knowledge.load import load_rules
 from triage.knowledge.rule import RuleSet
@@ -68,8 +67,7 @@ def minimize(request: Request, progress: Callable[[str], None]) -> Minimized:
             runner, source, argv=request.argv, call=request.call, rules=rules, stages=stages,
             budget=request.budget, reducer=request.reducer, keep=lambda text: _write(request.output, text), progress=progress,
         )  # fmt: skip
-        head = header(result, request.script, runner.versions, runner.target)
-    _write(request.output, head + spaced(result.text))
+        _write(request.output, page(result, request.script, runner))
     if result.input is not None:
         _write(directory / "input.json", json.dumps(to_json(result.input), indent=1))
     return result

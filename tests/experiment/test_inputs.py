@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from triage.experiment.inputs import KINDS, filled, numbers, random_calls, seeded, unseeded
+from triage.experiment.inputs import KINDS, SMALL, filled, random_calls, seeded, unseeded
+from triage.experiment.parts import numbers, with_numbers
 
 torch = pytest.importorskip("torch")
 
@@ -103,7 +104,13 @@ def test_random_numbers_are_fixed_once_and_freed_again() -> None:
 
 
 def test_numbers_are_told_from_the_largest() -> None:
-    assert numbers("f(16, 4, 0, x=64, y=25.5, z=True)\ng(16, -8)\n") == [64, 16, 8]
+    assert numbers("f(16, 4, 0, x=64, y=25.5, z=True)\ng(16, -8)\n", SMALL) == [64, 16, 8]
+
+
+def test_the_numbers_of_what_acts_on_the_world_stay() -> None:
+    source = "import os\nif os.getppid() > 64:\n    os.kill(os.getppid(), 64)\nf(64, '64', x=64)  # 64\n"
+    assert with_numbers(source, {64: 2}).splitlines()[-1] == "f(2, '64', x=2)  # 64"
+    assert with_numbers(source, {64: 2}).splitlines()[:-1] == source.splitlines()[:-1]
 
 
 def test_a_text_that_does_not_parse_has_no_random_calls() -> None:

@@ -13,7 +13,7 @@ import shlex
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from triage.experiment import process
@@ -39,7 +39,7 @@ class NotInstalledError(Exception):
 
 
 def reduce(
-    source: str, first: Callable[[Iterator[str]], Found | None], keep: Callable[[str], None], *, python: str
+    source: str, first: Callable[[Iterable[str]], Found | None], keep: Callable[[str], None], *, python: str
 ) -> tuple[str, bool]:
     """The smallest text that autodd came to, and whether it ended by itself.
 
@@ -55,13 +55,13 @@ def reduce(
         def answer(seconds: float) -> None:
             """Answer as long as questions come; without one, see to the time."""
             nonlocal best
-            first(iter(()))
+            first([])  # which raises `OutOfBudget`
             with contextlib.suppress(TimeoutError):
                 while True:
                     way, _ = door.accept()
                     with way:
                         text = _asked(way)
-                        same = text is not None and (text == source or first(iter([text])) is not None)
+                        same = text is not None and (text == source or first([text]) is not None)
                         way.sendall(SAME.encode() if same else b"")
                     if same and text is not None and len(text) < len(best):
                         best = text

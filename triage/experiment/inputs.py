@@ -10,6 +10,8 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from triage.experiment.parts import Span, Text
+
 #: values, the simplest first, and how they are called
 KINDS = {
     "ones": "ones",
@@ -28,7 +30,7 @@ FILLERS = {
 FACTORIES = frozenset({"randn", "rand", "randint", "normal"})
 LIKE = frozenset({"randn_like", "rand_like", "randint_like"})
 METHODS = frozenset({"normal_", "uniform_", "random_"})
-#: numbers up to this are left as they are
+#: numbers up to this are axes, exponents or factors, and left as they are
 SMALL = 4
 #: arguments of a random factory that others have, too
 SHARED = frozenset({"dtype", "device", "requires_grad", "layout", "pin_memory"})
@@ -36,10 +38,9 @@ SHARED = frozenset({"dtype", "device", "requires_grad", "layout", "pin_memory"})
 
 @dataclass(frozen=True)
 class Random:
-    """A call that fills a tensor at random: where it stands (line, column in bytes, both ends) and the same call with zeros."""
+    """A call that fills a tensor at random: where it stands in the encoded text, and the same call with zeros or ones."""
 
-    start: tuple[int, int]
-    end: tuple[int, int]
+    span: Span
     zeros: str
     ones: str
 
@@ -47,24 +48,19 @@ class Random:
 def random_calls(source: str) -> list[Random]:
     """In the order of the text; of calls inside each other the outermost. Empty for what does not parse."""
     try:
-        tree = ast.parse(source)
+        text = Text(source)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    torch = _name_of_torch(tree)
-    found = [one for node in ast.walk(tree) if isinstance(node, ast.Call) and (one := _random(node, torch, source))]
-    outermost = [a for a in found if not any(b is not a and b.start <= a.start and a.end <= b.end for b in found)]
-    return sorted(outermost, key=lambda one: one.start)
+    torch = _name_of_torch(text.tree)
+    found = [one for node in text.nodes() if isinstance(node, ast.Call) and (one := _random(node, torch, text))]
+    within = [a for a in found for b in found if b is not a and b.span[0] <= a.span[0] and a.span[1] <= b.span[1]]
+    return sorted((one for one in found if one not in within), key=lambda one: one.span)
 
 
 def filled(source: str, calls: Collection[Random], kind: str) -> str:
     """The source with values of a kind in the place of some random ones."""
-    lines = source.splitlines()
-    for call in sorted(calls, key=lambda one: one.start, reverse=True):
-        new = call.ones if kind == "ones" else f"{kind.replace('-', '_')}({call.zeros})"
-        first, last = lines[call.start[0] - 1].encode(), lines[call.end[0] - 1].encode()
-        text = (first[: call.start[1]] + new.encode() + last[call.end[1] :]).decode()
-        lines[call.start[0] - 1 : call.end[0]] = [text]
-    text = "\n".join(lines) + "\n"
+    new = {c.span: c.ones if kind == "ones" else f"{kind.replace('-', '_')}({c.zeros})" for c in calls}
+    text = Text(source).replaced((*span, value.encode()) for span, value in new.items())
     return text if kind not in FILLERS or FILLERS[kind] in text else _with_function(text, FILLERS[kind])
 
 
@@ -89,24 +85,18 @@ def unseeded(source: str) -> str | None:
     return "\n".join(kept) + "\n" if gone else None
 
 
-def numbers(source: str) -> list[int]:
-    """The whole numbers in a source that may be sizes, the largest first: small ones are axes, exponents or factors."""
-    found = {n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant) and type(n.value) is int}
-    return sorted((n for n in found if n > SMALL), reverse=True)
-
-
 # ----------------------------------------------------------------------------------------------------------- helpers
 
 
-def _random(call: ast.Call, torch: str, source: str) -> Random | None:
+def _random(call: ast.Call, torch: str, where: Text) -> Random | None:
     if not isinstance(call.func, ast.Attribute):
         return None
     name, base = call.func.attr, call.func.value
     of_torch = isinstance(base, ast.Name) and base.id == torch
-    start, end = (call.lineno, call.col_offset), (call.end_lineno or 0, call.end_col_offset or 0)
+    source, span = where.source, where.span(call)
     if name in METHODS and not of_torch:
         text = _text(base, source)
-        return Random(start, end, text, f"{text}.fill_(1)")
+        return Random(span, text, f"{text}.fill_(1)")
     if not of_torch or name not in FACTORIES | LIKE:
         return None
     arguments = _size(name, call, source)
@@ -117,7 +107,7 @@ def _random(call: ast.Call, torch: str, source: str) -> Random | None:
         given.setdefault("dtype", f"{torch}.int64")
     inside = ", ".join([*arguments, *(f"{key}={value}" for key, value in given.items())])
     suffix = "_like" if name in LIKE else ""
-    return Random(start, end, f"{torch}.zeros{suffix}({inside})", f"{torch}.ones{suffix}({inside})")
+    return Random(span, f"{torch}.zeros{suffix}({inside})", f"{torch}.ones{suffix}({inside})")
 
 
 def _size(name: str, call: ast.Call, source: str) -> list[str] | None:

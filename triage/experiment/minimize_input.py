@@ -9,12 +9,12 @@ Every trial is a text, run and judged by the caller: it holds if it shows the sa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from triage.experiment.inputs import KINDS, filled, numbers, random_calls, seeded, unseeded
+from triage.experiment.inputs import KINDS, SMALL, filled, random_calls, seeded, unseeded
 from triage.experiment.minimal import OutOfBudget
+from triage.experiment.parts import numbers, with_numbers
 from triage.model import Comparison
 from triage.numerics.pattern import describe
 
@@ -96,10 +96,9 @@ class _Search:
         again = True
         while again:
             again = False
-            for number in numbers(self.text):
+            for number in numbers(self.text, SMALL):
                 powers = [1 << n for n in range(number.bit_length()) if 1 << n < number]
-                spelled = re.compile(rf"(?<![\w.]){number}(?![\w.])")
-                again |= any(self._try(spelled.sub(str(smaller), self.text)) for smaller in powers)
+                again |= any(self._try(with_numbers(self.text, {number: smaller})) for smaller in powers)
 
     def _said(self, finished: bool) -> str:
         pattern = self.comparison.pattern

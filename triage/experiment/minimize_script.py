@@ -13,7 +13,7 @@ command goes on where it was and ends with the same text.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from triage.experiment.oracle import Verdict
 from triage.experiment.reduce import Found, Reducer
 from triage.experiment.same_fault import Start, moving, outcome, start_of, steady, wrong_set
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
+from triage.experiment.source import acts, spaced
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.model import Comparison, ErrorRecord
@@ -73,7 +74,8 @@ def minimize_script(
 ) -> Minimized:
     """The smallest script found in `budget` seconds that shows the fault of `source`.
 
-    `reducer` is triage or autodd: who proposes smaller texts. Raises `NotInstalledError`, `NothingToMinimizeError` where the start cannot be relied on, `TemplateError` where nothing can be run.
+    `reducer` is triage or autodd: who proposes smaller texts. Raises `NotInstalledError` where autodd is not there,
+    `NothingToMinimizeError` where the start cannot be relied on, `TemplateError` where nothing can be run.
     """
     began = time.monotonic()
     progress("running the script as it is")
@@ -96,34 +98,34 @@ def minimize_script(
     limit = max(SHORTEST, PATIENCE * max(shown.seconds for shown in repeats))
     lines_before = len(source.splitlines())
 
-    def first(texts: Iterator[str]) -> Found | None:
-        left = began + budget - time.monotonic()
-        if left <= 0:
-            raise OutOfBudget
+    allowed = acts(source)
 
-        def in_time() -> Iterator[Candidate]:
-            for text in texts:
-                if began + budget <= time.monotonic():
-                    raise OutOfBudget
-                yield replace(asked, source=text)
+    def ask(texts: Iterable[str]) -> tuple[Candidate, Shown] | None:
+        """The first text that shows the fault. Whoever proposed it, none is run that acts on the world otherwise."""
+
+        def left() -> float:
+            seconds = began + budget - time.monotonic()
+            if seconds <= 0:
+                raise OutOfBudget
+            return seconds
 
         def same(shown: Shown) -> bool:
             return outcome(start, shown.status, shown.errors, rules, stages).verdict == Verdict.SAME
 
-        found = runner.first(in_time(), same, min(limit, max(left, 0.0) + 1.0))
+        coming = (replace(asked, source=text) for text in texts if left() and acts(text) <= allowed)
+        return runner.first(coming, same, min(limit, left() + 1.0))
+
+    def first(texts: Iterable[str]) -> Found | None:
+        found = ask(texts)
         return Found(found[0].source, _path(found[1].errors[-1])) if found else None
+
+    def shows(text: str) -> Comparison | None:
+        found = ask([text])
+        return found[1].errors[-1].comparison if found else None
 
     def better(text: str) -> None:
         keep(text)
         progress(f"{lines_before} lines -> {len(text.splitlines())} ({runner.count} runs)")
-
-    def shows(text: str) -> Comparison | None:
-        left = began + budget - time.monotonic()
-        if left <= 0:
-            raise OutOfBudget
-        shown = runner.run(replace(asked, source=text), min(limit, left + 1.0))
-        same = outcome(start, shown.status, shown.errors, rules, stages).verdict == Verdict.SAME
-        return shown.errors[-1].comparison if same else None
 
     simplest = simple_values(source, start.comparison, shows) if start.comparison else None
     if simplest is not None and simplest.text != source:
@@ -174,8 +176,8 @@ def _path(error: ErrorRecord) -> tuple[int, ...]:
     return tuple(frame.line for frame in error.frames if frame.user and frame.line)
 
 
-def header(result: Minimized, script: Path, versions: str, target: str) -> str:
-    """The comment that tells a reader of the minimized script what it shows and how to see it."""
+def page(result: Minimized, script: Path, runner: ScriptRunner) -> str:
+    """The minimized script as a reader gets it: formatted, under a comment that tells what it shows and how to see it."""
     decides = decisive(result.error)  # the outer message of a device compiler begins with the whole source
     said = decides.message.strip().splitlines()
     lines = [
@@ -183,7 +185,7 @@ def header(result: Minimized, script: Path, versions: str, target: str) -> str:
         f"Shows: {result.rule + ' ' if result.rule else ''}{decides.type}: {said[0] if said else ''}",
         *([f"Input: {result.input.said}"] if result.input else []),
         *(["The wrong elements are others in every run."] if result.wrong_set == "changes" else []),
-        f"With: {versions}; target {target}",
+        f"With: {runner.versions}; target {runner.target}",
         "Run: python THIS_FILE" + ("" if result.finished else " (the search ran out of time; it may get smaller)"),
     ]
-    return "".join(f"# {line}\n" for line in lines)
+    return "".join(f"# {line}\n" for line in lines) + spaced(result.text)

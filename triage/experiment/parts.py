@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triage.experiment.source import acting
@@ -94,21 +94,37 @@ def without_parts(source: str, gone: Iterable[Part]) -> str:
 def smaller_numbers(source: str) -> Iterator[str]:
     """All larger numbers halved; then one number at a time made small, or halved, wherever it stands, since a size is
     written at the tensor, at the tile and at the call."""
-    text = Text(source)
-    frozen = text.acting()
-    found: dict[int, list[Span]] = {}
-    for node in text.nodes():
-        if isinstance(node, ast.Constant) and type(node.value) is int and node.value > SMALL:
-            span = text.span(node)
-            if text.encoded[slice(*span)].isdigit() and not any(_meet(span, one) for one in frozen):
-                found.setdefault(node.value, []).append(span)
-    large = sorted(found, reverse=True)
+    large = numbers(source, SMALL)
     if len(large) > 1:
-        yield text.replaced((*span, b"%d" % (number // 2)) for number in large for span in found[number])
+        yield with_numbers(source, {number: number // 2 for number in large})
     for number in large:
         for smaller in dict.fromkeys((SMALL, number // 2)):
             if smaller < number:
-                yield text.replaced((*span, b"%d" % smaller) for span in found[number])
+                yield with_numbers(source, {number: smaller})
+
+
+def numbers(source: str, above: int) -> list[int]:
+    """The whole numbers above a bound that may be changed, the largest first."""
+    return sorted((number for number in _numbers(Text(source)) if number > above), reverse=True)
+
+
+def with_numbers(source: str, new: Mapping[int, int]) -> str:
+    """The source with other numbers in the place of some, wherever they stand."""
+    text = Text(source)
+    found = _numbers(text)
+    return text.replaced((*span, b"%d" % new[number]) for number in new for span in found.get(number, ()))
+
+
+def _numbers(text: Text) -> dict[int, list[Span]]:
+    """Where each whole number stands outside the acting statements."""
+    frozen = text.acting()
+    found: dict[int, list[Span]] = {}
+    for node in text.nodes():
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            span = text.span(node)
+            if text.encoded[slice(*span)].isdigit() and not any(_meet(span, one) for one in frozen):
+                found.setdefault(node.value, []).append(span)
+    return found
 
 
 def inner_calls(source: str) -> Iterator[str]:
@@ -228,7 +244,7 @@ class Text:
     """A source text, where its nodes are in it, and the text with some of it replaced."""
 
     def __init__(self, source: str) -> None:
-        self.tree = ast.parse(source)
+        self.source, self.tree = source, ast.parse(source)
         self.encoded = source.encode()
         self._lines = [0, *itertools.accumulate(len(line) for line in self.encoded.splitlines(keepends=True))]
 
@@ -242,7 +258,7 @@ class Text:
 
     def acting(self) -> list[Span]:
         """Where the statements are that must stay as they are."""
-        return [(self._lines[piece.start - 1], self._lines[piece.end]) for piece in acting(self.encoded.decode())]
+        return [(self._lines[piece.start - 1], self._lines[piece.end]) for piece in acting(self.source)]
 
     def span(self, node: ast.AST) -> Span:
         low = self._lines[getattr(node, "lineno", 1) - 1] + getattr(node, "col_offset", 0)

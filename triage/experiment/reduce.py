@@ -106,7 +106,7 @@ class Reducer:
 
     def _cut_at_once(self) -> None:
         """Guesses that take away much in one trial: what never ran, and what the fault does not need by name."""
-        idle = _idle(self.source, self.executed) if self.executed is not None else []
+        idle = _never_ran(self.source, self.executed) if self.executed is not None else []
         needless = _needless(self.source, self.raising) if self.raising else []
         cuts = [without(self.source, _outermost(guess)) for guess in ([*idle, *needless], idle, needless) if guess]
         clean = [bare(text) for text in (*cuts, self.source)]
@@ -163,7 +163,7 @@ class Reducer:
 # ------------------------------------------------------------------------------------------------------------ guesses
 
 
-def _idle(source: str, executed: Collection[int]) -> list[Piece]:
+def _never_ran(source: str, executed: Collection[int]) -> list[Piece]:
     """Pieces of which no line ran."""
     return [piece for piece in pieces(source) if not any(line in executed for line in piece.lines)]
 

@@ -7,9 +7,8 @@ import os
 from pathlib import Path
 
 from triage.experiment.client import TemplateError
-from triage.experiment.minimize_script import NothingToMinimizeError, header, minimize_script
+from triage.experiment.minimize_script import NothingToMinimizeError, minimize_script, page
 from triage.experiment.scripts import ScriptRunner
-from triage.experiment.source import spaced
 from triage.graph.spec import ToolSpec
 from triage.model import Artifact, Fact, StepOutcome, StepStatus
 from triage.report.words import MINIMIZED
@@ -45,12 +44,12 @@ def run(work: Work) -> Result:
                 runner, source, argv=options.argv, call=options.call, rules=work.rules, stages=work.stages,
                 budget=min(LONGEST, work.seconds), progress=work.progress,
             )  # fmt: skip
-            head = header(found, Path(options.script), runner.versions, runner.target)
+            text = page(found, Path(options.script), runner)
     except NothingToMinimizeError as error:
         return Result(detail=f"nothing was minimized: {error}")
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"changed copies cannot be run: {error}")
-    small.write_text(head + spaced(found.text), encoding="utf-8")
+    small.write_text(text, encoding="utf-8")
     values = {
         "minimized.lines": found.lines,
         "minimized.lines_before": found.lines_before,
