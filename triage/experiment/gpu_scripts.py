@@ -22,17 +22,6 @@ from triage.knowledge.stages import Stages
 
 #: resident memory of all processes of a candidate, in bytes: CUDA and its libraries alone take gigabytes
 MEMORY_LIMIT = 64 << 30
-#: what the candidates run with, without importing any of it
-VERSIONS = """
-import importlib.metadata, json, sys
-known = {"python": sys.version}
-for name in ("torch", "tilelang"):
-    try:
-        known[name] = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        pass
-print(json.dumps(known))
-"""
 
 
 class GpuRunner(ScriptRunner):
@@ -71,7 +60,7 @@ class GpuRunner(ScriptRunner):
 
     def _versions(self) -> dict[str, str]:
         where = self.directory / "versions"
-        process.run_command([self.python, "-c", VERSIONS], where, timeout=60.0)
+        process.run_command([self.python, str(process.HARNESS / "installed.py")], where, timeout=60.0)
         try:
             known: dict[str, str] = json.loads((where / "stdout").read_text(encoding="utf-8"))
         except (OSError, ValueError):

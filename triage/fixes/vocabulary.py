@@ -6,44 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from triage.experiment.process import HARNESS
 from triage.experiment.scripts import Candidate, ScriptRunner
 
-#: the line of output that holds the answer
-MARK = "triage-vocabulary:"
 MODULES = ("tilelang", "tilelang.language")
-#: Runs in the place of the script. Whatever cannot be asked is left out.
-PROBE = f'''
-import importlib, inspect, json, sys
-
-names, parameters, types, options = {{}}, {{}}, [], []
-for module in sys.argv[1:]:
-    try:
-        there = importlib.import_module(module)
-    except Exception:
-        continue
-    names[module] = sorted(name for name in dir(there) if not name.startswith("_"))
-    for name in names[module]:
-        member = getattr(there, name, None)
-        if callable(member) and name not in parameters:
-            try:
-                signature = inspect.signature(member)
-            except Exception:
-                continue
-            parameters[name] = [
-                [p.name, p.kind.name, p.default is inspect.Parameter.empty] for p in signature.parameters.values()
-            ]
-try:
-    from tilelang.language import dtypes
-    types = sorted({{str(v) for v in vars(dtypes).values() if type(v).__name__ == "dtype"}})
-except Exception:
-    pass
-try:
-    from tilelang import PassConfigKey
-    options = sorted(str(key.value) for key in PassConfigKey)
-except Exception:
-    pass
-print("{MARK}" + json.dumps([names, parameters, types, options]))
-'''
+#: runs in the place of the script, and answers in a line that begins so
+PROBE = HARNESS / "vocabulary.py"
+MARK = "triage-vocabulary:"
 
 
 @dataclass(frozen=True)
@@ -73,8 +42,8 @@ def ask(
     runner: ScriptRunner, modules: Iterable[str] = (), targets: Iterable[str] = (), seconds: float = 30.0
 ) -> Vocabulary:
     """What the interpreter of `runner` knows; empty where it does not say. Raises `TemplateError`."""
-    asked = tuple(dict.fromkeys((*MODULES, *modules)))
-    shown = runner.run(Candidate(PROBE, asked), seconds)
+    asked = tuple(dict.fromkeys(module for module in (*MODULES, *modules) if module))
+    shown = runner.run(Candidate(PROBE.read_text("utf-8"), asked), seconds)
     path = shown.directory / "stdout"
     lines = path.read_text("utf-8", "replace").splitlines() if path.is_file() else []
     answer = next((line.removeprefix(MARK) for line in lines if line.startswith(MARK)), None)
