@@ -200,12 +200,7 @@ def _target(source: Source, target: cst.CSTNode, names: list[str]) -> Edit:
 
 
 def _call_with(call: cst.Call, plain: list[cst.Arg]) -> cst.Call:
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    rest = [arg for arg in call.args if arg.keyword is not None]
-    args = [arg.with_changes(comma=comma) for arg in plain] + rest
-    if not rest and args:
-        args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-    return call.with_changes(args=args)
+    return tree.with_arguments(call, plain, [arg for arg in call.args if arg.keyword is not None])
 
 
 def _extents(source: Source, body: cst.CSTNode, name: cst.CSTNode) -> list[str]:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from triage.fixes import tree
 from triage.fixes.buffers import Shape
-from triage.fixes.meaning import walk
+from triage.fixes.meaning import output_positions, walk
 from triage.fixes.proposal import Proposal, Question
 from triage.fixes.tree import Edit, Source, Sources
 from triage.model import KernelRecord
@@ -59,19 +59,14 @@ def passed_for(q: Question) -> Iterator[tuple[Source, cst.CSTNode]]:
     if record is None:
         return
     names = [str(p.get("name")) for p in record.params]
-    outputs = _outputs(record.out_idx, len(names))
+    outputs = set(output_positions(record.out_idx, len(names)))
     inputs = [n for number, n in enumerate(names) if number not in outputs]
     for source, call in calls_at(q):
-        plain = [arg for arg in call.args if not arg.star and arg.keyword is None]
+        plain = tree.positional(call)
         for order in (inputs, names):
             if len(plain) == len(order) and name in order:
                 yield source, plain[order.index(name)].value
                 return
-
-
-def _outputs(out_idx: object, count: int) -> set[int]:
-    indices = out_idx if isinstance(out_idx, (list, tuple)) else (out_idx,)
-    return {i % count for i in indices if isinstance(i, int) and count}
 
 
 def host_shape(q: Question) -> Iterator[Proposal]:
@@ -144,7 +139,7 @@ def declared_parameters(q: Question, name: str) -> Iterator[tuple[Source, dict[s
 
 def _shape(sources: Sources, source: Source, call: cst.Call) -> Shape | list[cst.Arg]:
     """The extents that a creating call is given: a written tuple, or single arguments."""
-    plain = [arg for arg in call.args if not arg.star and arg.keyword is None]
+    plain = tree.positional(call)
     if plain and len(plain) <= 2:
         found = sources.origins(source, plain[-1 if tree.name_of(call) == "randint" else 0].value)
         if len(found) == 1 and isinstance(found[0][1], (cst.Tuple, cst.List)):
@@ -177,12 +172,12 @@ def argument_count(q: Question) -> Iterator[Proposal]:
     if not isinstance(expected, int) or not isinstance(given, int):
         return
     for source, call in calls_at(q):
-        plain = [arg for arg in call.args if not arg.star and arg.keyword is None]
+        plain = tree.positional(call)
         record = next((r for r in q.records if len(r.params) in (len(plain), expected)), None)
         record = record or next(iter(q.records), None)
         if record is None or not plain:
             continue
-        outputs = _outputs(record.out_idx, len(record.params))
+        outputs = set(output_positions(record.out_idx, len(record.params)))
         if len(plain) == len(record.params) and len(plain) > len(record.params) - len(outputs):
             kept = [arg for number, arg in enumerate(plain) if number not in outputs]
             title = "Do not pass " + ", ".join(source.code(plain[n].value) for n in sorted(outputs))
@@ -215,14 +210,8 @@ def _missing(source: Source, call: cst.Call, plain: list[cst.Arg], inputs: list[
 
 
 def _with_args(source: Source, call: cst.Call, args: list[cst.Arg]) -> Edit:
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    kept = [arg.with_changes(comma=comma) for arg in args]
-    if kept:
-        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     rest = [arg for arg in call.args if arg.star or arg.keyword is not None]
-    if kept and rest:
-        kept[-1] = kept[-1].with_changes(comma=comma)
-    return Edit(source.path, call, call.with_changes(args=[*kept, *rest]))
+    return Edit(source.path, call, tree.with_arguments(call, args, rest))
 
 
 def missing_argument(q: Question) -> Iterator[Proposal]:
@@ -234,7 +223,7 @@ def missing_argument(q: Question) -> Iterator[Proposal]:
     wanted = str(q.captures.get("argument") or "")
     for source, call in calls_at(q):
         defined = [f for _, f in q.sources.definitions(tree.name_of(call))]
-        plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
+        plain = tree.positional(call)
         if len(defined) != 1 or len(plain) + sum(arg.keyword is not None for arg in call.args) != len(call.args):
             continue
         parameters = tree.positional_parameters(defined[0])
@@ -292,12 +281,12 @@ def _written(q: Question) -> list[str]:
 def add_out_idx(q: Question) -> Iterator[Proposal]:
     """out_idx given to a decorator without it, if the call leaves out just the tensors that the kernel writes."""
     for _, call in calls_at(q):
-        plain = [arg for arg in call.args if not arg.star and arg.keyword is None]
+        plain = tree.positional(call)
         for record in q.records:
             written = sorted(_written_by(record))
             if (
                 not plain
-                or _outputs(record.out_idx, len(record.params))
+                or output_positions(record.out_idx, len(record.params))
                 or len(plain) + len(written) != len(record.params)
             ):
                 continue

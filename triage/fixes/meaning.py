@@ -46,7 +46,7 @@ def program(record: KernelRecord) -> tuple[object, ...]:
         *interface(record),
         tuple((b.name, b.dtype, b.shape) for b in record.buffers),
         tuple(launch.grid for launch in record.launches),
-        _normal(record.out_idx, len(record.params)),
+        output_positions(record.out_idx, len(record.params)),
         tuple(_outline(record.statements)),
     )
 
@@ -63,7 +63,8 @@ def changed_interface(before: Sequence[KernelRecord], after: Sequence[KernelReco
     return [Doubt("interface", f"the parameters of {name} are others", frozenset(), everything=True) for name in names]
 
 
-def _normal(out_idx: object, count: int) -> tuple[int, ...]:
+def output_positions(out_idx: object, count: int) -> tuple[int, ...]:
+    """Which of `count` parameters `out_idx` calls outputs, counted from 0."""
     indices = out_idx if isinstance(out_idx, (list, tuple)) else (out_idx,)
     return tuple(i % count for i in indices if isinstance(i, int) and count)
 
@@ -177,7 +178,7 @@ def _outputs(record: KernelRecord) -> Iterator[Doubt]:
     """What `out_idx` calls an output must be written, and not read before."""
     written = {a.buffer for s, _ in walk(record.statements) for a in s.accesses if a.mode != "read"}
     tensors = [str(p.get("name")) for p in record.params]
-    outputs = {tensors[i] for i in _normal(record.out_idx, len(tensors)) if i < len(tensors)}
+    outputs = {tensors[i] for i in output_positions(record.out_idx, len(tensors)) if i < len(tensors)}
     for name in sorted(outputs - written):
         yield Doubt("output", f"the output {name} is never written", frozenset({name}))
     if outputs and written:

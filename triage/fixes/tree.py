@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -292,11 +293,7 @@ def argument(call: cst.Call, position: int | None, keyword: str) -> cst.Arg | No
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == keyword:
             return arg
-    plain = []
-    for arg in call.args:
-        if arg.star or arg.keyword is not None:
-            break
-        plain.append(arg)
+    plain = list(itertools.takewhile(lambda arg: not arg.star and arg.keyword is None, call.args))
     return plain[position] if position is not None and position < len(plain) else None
 
 
@@ -310,6 +307,19 @@ def positional_parameters(function: cst.FunctionDef) -> list[str]:
     """The parameters that a call can give by position, without the object of a method."""
     names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
     return names[1:] if names[:1] in (["self"], ["cls"]) else names
+
+
+def positional(call: cst.Call) -> list[cst.Arg]:
+    """The arguments that stand for themselves: neither named nor spread from a sequence."""
+    return [arg for arg in call.args if not arg.star and arg.keyword is None]
+
+
+def with_arguments(call: cst.Call, first: Sequence[cst.Arg], rest: Sequence[cst.Arg]) -> cst.Call:
+    """The call with other arguments before `rest`, which stay as they are written."""
+    args = [arg.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))) for arg in first]
+    if args and not rest:
+        args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return call.with_changes(args=[*args, *rest])
 
 
 def with_keyword(call: cst.Call, keyword: str, value: str) -> cst.Call:
