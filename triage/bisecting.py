@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import tempfile
@@ -12,22 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triage.case import ROOT, keep_out_of_git
+from triage.case import experiments_folder
 from triage.experiment.bisect import Bisection, bisect
 from triage.experiment.errors import Observed, errors_of
 from triage.experiment.kernels import Kernel, kernels_of
 from triage.experiment.oracle import decisive as told_line
-from triage.experiment.process import Subject, run_subject
+from triage.experiment.process import DEFAULT_ARCH, Subject, run_subject
 from triage.experiment.template import Program, Template
 from triage.knowledge.files import rules_root
 from triage.knowledge.switches import load_switches
 from triage.model import ErrorRecord
 from triage.readers import decisive
 from triage.tools import capabilities
+from triage.tools.base import variables_set
 from triage.tools.lower_kernels import reported_fault
 from triage.tools.observe import environment_changes
 
-DEFAULT_ARCH = "sm_90a"
 #: how long the script may take, in seconds
 RUN_LIMIT = 300.0
 #: characters of an error that its title shows
@@ -83,7 +82,8 @@ def bisect_script(request: Request, progress: Callable[[str], None]) -> list[Ans
     Raises `NothingToBisectError`, `TemplateError`, `SwitchTableError`, and `OSError` where nothing can be written.
     """
     switches = load_switches(rules_root() / "reference" / "switches.toml")
-    directory = _directory(request)
+    question = [str(request.script.absolute()), request.argv, request.call, request.arch, request.python]
+    directory = experiments_folder(Path.cwd(), "bisect", question)
     able = capabilities.quick(request.python or "")
     progress("running the script")
     kernels, errors, env = _observe(request, directory, virtual="cuda" not in able)
@@ -135,8 +135,7 @@ def _observe(
     )  # fmt: skip
     errors = errors_of(observed, observed.readings())
     shutil.rmtree(step, ignore_errors=True)
-    changes = environment_changes(run.events)
-    return kernels, errors, {name: str(value) for name, value in changes.items() if value is not None}
+    return kernels, errors, variables_set(environment_changes(run.events))
 
 
 def _failing(kernels: Sequence[Kernel], errors: Sequence[ErrorRecord], name: str | None) -> list[Kernel]:
@@ -157,16 +156,3 @@ def _failing(kernels: Sequence[Kernel], errors: Sequence[ErrorRecord], name: str
         what = f"{last.type}: {said[0]}" if said else last.type
         raise NothingToBisectError(f"no kernel fails while it is compiled; the script ends with {what}")
     raise NothingToBisectError("every kernel compiles" if named else "the script builds no kernel")
-
-
-def _directory(request: Request) -> Path:
-    """The folder of the experiments: the same for the same question, so that a second call goes on with the first."""
-    asked = json.dumps([str(request.script.absolute()), request.argv, request.call, request.arch, request.python])
-    name = f"bisect-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
-    parent = Path.cwd() / ROOT
-    try:
-        keep_out_of_git(parent)
-        (parent / name).mkdir(exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="triage-bisect-"))
-    return parent / name

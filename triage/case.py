@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,19 @@ class Case:
             return (self.blobs / digest).read_bytes()
         except OSError as error:
             raise CaseError(f"{self.path}: blob {digest[:12]}… cannot be read: {error.strerror}") from None
+
+
+def experiments_folder(root: Path, what: str, asked: object) -> Path:
+    """The folder below `root/.triage` for the experiments of one question: the same for the same question, so that a second
+    call goes on with the first. Elsewhere, and new every time, where nothing can be written there."""
+    name = f"{what}-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
+    parent = root / ROOT
+    try:
+        keep_out_of_git(parent)
+        (parent / name).mkdir(exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix=f"triage-{what}-"))
+    return parent / name
 
 
 def clean(root: Path) -> int:

@@ -26,7 +26,7 @@ from triage.report.contract import Report
 from triage.report.json_report import render as as_json
 from triage.session import CaseUnusable, Session, replay
 from triage.tools import capabilities
-from triage.tools.base import Options, Result, Work
+from triage.tools.base import Options, Result, Work, variables_set
 from triage.tools.registry import RUNNERS, SPECS
 
 Progress = Callable[[str], None]
@@ -131,8 +131,7 @@ def _lazy_template(session: Session, stack: contextlib.ExitStack) -> Callable[[]
 
 def _environment_of_run(session: Session) -> dict[str, str]:
     """The variables that the script set before its imports: experiments must see them too."""
-    values = session.facts().get("run", {}).get("run.env")
-    return {str(k): str(v) for k, v in values.items() if v is not None} if isinstance(values, dict) else {}
+    return variables_set(session.facts().get("run", {}).get("run.env"))
 
 
 def _execute(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triage.case import ROOT, keep_out_of_git
+from triage.case import experiments_folder
 from triage.experiment.gpu_scripts import GpuRunner, virtual_is_enough
 from triage.experiment.minimize_script import Minimized, minimize_script, page
 from triage.experiment.scripts import Candidate, ScriptRunner
@@ -49,7 +47,8 @@ def minimize(request: Request, progress: Callable[[str], None]) -> Minimized:
     Raises `NothingToMinimizeError`, `NotInstalledError`, `TemplateError`, and `OSError` where the output cannot be written.
     """
     source = request.script.read_text(encoding="utf-8")
-    directory = _directory(request, source)
+    question = [source, request.argv, request.call, request.arch, request.compile, str(request.script.absolute())]
+    directory = experiments_folder(Path.cwd(), "minimize", question)
     options: dict[str, Any] = {
         "python": request.python, "arch": request.arch, "compile": request.compile, "outputs": (request.output,),
         "jobs": request.jobs,
@@ -75,21 +74,6 @@ def minimize(request: Request, progress: Callable[[str], None]) -> Minimized:
 
 def _knowledge() -> tuple[RuleSet, Stages]:
     return load_rules(), Stages.load(rules_root() / "reference" / "stages.toml")
-
-
-def _directory(request: Request, source: str) -> Path:
-    """The folder of the experiments: the same for the same question, so that a second call goes on with the first."""
-    asked = json.dumps(
-        [source, request.argv, request.call, request.arch, request.compile, str(request.script.absolute())]
-    )
-    name = f"minimize-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
-    parent = Path.cwd() / ROOT
-    try:
-        keep_out_of_git(parent)
-        (parent / name).mkdir(exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="triage-minimize-"))
-    return parent / name
 
 
 def _write(path: Path, text: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from triage.experiment.hazards import hazards_of
-from triage.experiment.kernels import Kernel, blob_of
+from triage.experiment.kernels import Kernel, blob_of, record_of
 from triage.lints import DeviceTable
 from triage.model import Comparison, KernelRecord, Statement, from_json
 
@@ -53,11 +53,11 @@ def _with_kernels(found: Comparison, kernels: Sequence[Kernel], blob: Callable[[
     """The comparison with what is known of the kernels that wrote its operands."""
     programs, garbage = [], set()
     for kernel in kernels:
-        if kernel.record is None:
-            continue
         try:
-            record = from_json(KernelRecord, json.loads(blob(kernel.record)))
+            record = record_of(kernel, blob)
         except (TypeError, ValueError):
+            continue
+        if record is None:
             continue
         programs.append(program(record, kernel.target))
         hazards = hazards_of(kernel, record, DeviceTable({}), None)

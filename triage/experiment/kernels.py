@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from triage.model import Place
+from triage.model import KernelRecord, Place, from_json
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,14 @@ def _after_compile(kernel: Kernel, event: Mapping[str, Any]) -> Kernel:
         source=blob_of(event.get("source")) or kernel.source,
         shared_bytes=shared if isinstance(shared, int) else kernel.shared_bytes,
     )
+
+
+def record_of(kernel: Kernel, blob: Callable[[str], bytes]) -> KernelRecord | None:
+    """The record of a kernel as data, None where the harness could not make one. `blob` raises what it raises."""
+    if kernel.record is None:
+        return None
+    record = from_json(KernelRecord, json.loads(blob(kernel.record)))
+    return replace(record, shared_bytes=kernel.shared_bytes) if kernel.shared_bytes is not None else record
 
 
 def blob_of(value: Any) -> str | None:

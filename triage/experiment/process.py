@@ -24,6 +24,8 @@ from triage.experiment.events import Event, EventReader
 
 HARNESS = Path(__file__).resolve().parent.parent / "harness"
 OUTPUT_LIMIT = 4 << 20
+#: of the virtual device, where nobody asks for another
+DEFAULT_ARCH = "sm_90a"
 #: marks every process of one step in its environment, so that none survives a killed keeper
 MARK = "TRIAGE_STEP"
 #: how long the keeper may take to end a command after its limits, in seconds
@@ -86,7 +88,7 @@ class Subject:
     argv: tuple[str, ...] = ()
     cwd: Path | None = None
     mode: str = "virtual"  # virtual | real
-    arch: str = "sm_90a"
+    arch: str = DEFAULT_ARCH
     arch_source: str = "default"  # argument | default
     call: str | None = None
     compile: bool = True

@@ -26,11 +26,10 @@ from triage.experiment.client import GRACE, Client, harness_version
 from triage.experiment.errors import Observed, errors_of, greeted, read_events, read_exit
 from triage.experiment.events import read_json
 from triage.experiment.kernels import kernels_of
-from triage.experiment.process import OUTPUT_LIMIT, Subject
+from triage.experiment.process import DEFAULT_ARCH, OUTPUT_LIMIT, Subject
 from triage.experiment.scratch import Scratch
 from triage.model import ErrorRecord
 
-DEFAULT_ARCH = "sm_90a"
 #: memory of all processes of a candidate, in bytes
 MEMORY_LIMIT = 4 << 30
 #: size of one file that a candidate writes, in bytes

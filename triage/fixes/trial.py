@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from triage.experiment.client import TemplateError
 from triage.experiment.errors import Observed, read_events, warnings_of
 from triage.experiment.events import Event
 from triage.experiment.hazards import hazards_of
-from triage.experiment.kernels import Kernel, kernels_of
+from triage.experiment.kernels import Kernel, kernels_of, record_of
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.template import Program, Template
 from triage.knowledge.judge import Observability, judge
@@ -21,7 +20,7 @@ from triage.knowledge.match import record_of_hazard, record_of_warning, records_
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.lints import DeviceTable
-from triage.model import ErrorRecord, Finding, KernelRecord, State, from_json, to_json
+from triage.model import ErrorRecord, Finding, KernelRecord, State, to_json
 from triage.readers import decisive
 
 
@@ -102,7 +101,7 @@ class Trials:
             return Seen(broken=shown.why or shown.status, ended=shown.status)
         events = read_events(shown.directory)
         kernels = list(kernels_of(events).values())
-        records = {k.id: record for k in kernels if (record := self._record(k)) is not None}
+        records = {k.id: record for k in kernels if (record := record_of(k, self._blob)) is not None}
         made_up = sum(e["type"] == "launch.begin" and bool(e.get("virtual")) for e in events)
         errors = [e for e in shown.errors if not (e.recovered or e.stubbed)]
         errors = [e for e in errors if not about_made_up_values(decisive(e), {"launches.virtual": made_up})]
@@ -125,12 +124,6 @@ class Trials:
                 if e["type"] == "compare" and not e.get("virtual") and e.get("matched") is not None
             ),
         )
-
-    def _record(self, kernel: Kernel) -> KernelRecord | None:
-        if kernel.record is None:
-            return None
-        record = from_json(KernelRecord, json.loads(self._blob(kernel.record)))
-        return replace(record, shared_bytes=kernel.shared_bytes) if kernel.shared_bytes is not None else record
 
     def _blob(self, sha: str) -> bytes:
         return (self.runner.directory / "blobs" / sha).read_bytes()

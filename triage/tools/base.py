@@ -7,14 +7,14 @@ tools after it. It writes nothing but its own step folder and blobs, so the walk
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.case import Case
-from triage.experiment.kernels import Kernel
+from triage.experiment.kernels import Kernel, record_of
+from triage.experiment.scripts import ScriptRunner
 from triage.experiment.template import Template
 from triage.lints.hazard import Hazard
 from triage.model import (
@@ -34,7 +34,6 @@ from triage.model import (
     StepStatus,
     SwitchSet,
     WarningRecord,
-    from_json,
 )
 
 if TYPE_CHECKING:
@@ -167,7 +166,23 @@ class Work:
 
     def kernel_record(self, kernel: Kernel) -> KernelRecord | None:
         """The record of a kernel as data, None where the harness could not make one."""
-        if kernel.record is None:
-            return None
-        record = from_json(KernelRecord, json.loads(self.case.get(kernel.record)))
-        return replace(record, shared_bytes=kernel.shared_bytes) if kernel.shared_bytes is not None else record
+        return record_of(kernel, self.case.get)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that the script set before its imports: experiments must see them, too."""
+        return variables_set(self.facts.get("run.env"))
+
+    def script_runner(self) -> ScriptRunner:
+        """Runs changed copies of the script in the folder of this step; to be used as a context manager."""
+        options = self.options
+        return ScriptRunner(
+            self.dir / "candidates", Path(options.script), python=options.python or None, env=self.environment,
+            arch=options.arch, cwd=Path(options.cwd),
+            target=next((k.target for k in self.kernels.values() if k.target), None),
+        )  # fmt: skip
+
+
+def variables_set(changes: object) -> dict[str, str]:
+    """Of the changes to the environment, name by name, those that set a variable."""
+    return {str(k): str(v) for k, v in changes.items() if v is not None} if isinstance(changes, dict) else {}

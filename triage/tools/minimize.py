@@ -8,7 +8,6 @@ from pathlib import Path
 
 from triage.experiment.client import TemplateError
 from triage.experiment.minimize_script import NothingToMinimizeError, minimize_script, page
-from triage.experiment.scripts import ScriptRunner
 from triage.graph.spec import ToolSpec
 from triage.model import Artifact, Fact, StepOutcome, StepStatus
 from triage.report.words import MINIMIZED
@@ -36,10 +35,7 @@ def run(work: Work) -> Result:
         return Result(detail="the script cannot be read as it ran")
     small = work.dir / "minimized.py"
     try:
-        with ScriptRunner(
-            work.dir / "candidates", Path(options.script), python=options.python or None, arch=options.arch,
-            cwd=Path(options.cwd), target=next((k.target for k in work.kernels.values() if k.target), None),
-        ) as runner:  # fmt: skip
+        with work.script_runner() as runner:
             found = minimize_script(
                 runner, source, argv=options.argv, call=options.call, rules=work.rules, stages=work.stages,
                 budget=min(LONGEST, work.seconds), progress=work.progress,

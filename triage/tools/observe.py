@@ -53,7 +53,7 @@ def run(work: Work) -> Result:
         argv=options.argv,
         cwd=Path(options.cwd),
         mode="virtual" if virtual else "real",
-        arch=options.arch or "sm_90a",
+        arch=options.arch or process.DEFAULT_ARCH,
         arch_source="argument" if options.arch else "default",
         call=options.call,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.experiment.client import TemplateError
-from triage.experiment.scripts import Candidate, ScriptRunner
+from triage.experiment.scripts import Candidate
 from triage.graph.spec import ToolSpec
 from triage.knowledge.rule import Rule
 from triage.lints import DeviceTable, DeviceTableError, load_devices
@@ -98,17 +98,12 @@ def _verified(work: Work, finding: Finding, strategies: tuple[str, ...], files: 
 
     options = work.options
     deadline = time.monotonic() + work.seconds
-    changes = work.facts.get("run.env")
-    env = {str(k): str(v) for k, v in changes.items() if v is not None} if isinstance(changes, dict) else {}
     limit = max(SHORTEST, PATIENCE * float(work.facts.get("run.seconds") or 0.0))
 
     def left() -> float:
         return deadline - time.monotonic()
 
-    with ScriptRunner(
-        work.dir / "candidates", Path(options.script), python=options.python or None, env=env, arch=options.arch,
-        cwd=Path(options.cwd), target=next((k.target for k in work.kernels.values() if k.target), None),
-    ) as runner:  # fmt: skip
+    with work.script_runner() as runner:
         trials = Trials(
             runner,
             Candidate("", options.argv, options.call),
