@@ -54,7 +54,7 @@ class Reducer:
     raising: tuple[int, ...] = ()
     finished: bool = False
     _at_start: Loose | None = None
-    _acts: set[str] = field(default_factory=set)
+    _acts: frozenset[str] = frozenset()
     _refused: set[str] = field(default_factory=set)
     #: statements as tuples of their lines, and kinds of parts, that could not go
     _needed: set[Hashable] = field(default_factory=set)

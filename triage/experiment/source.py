@@ -11,6 +11,7 @@ doing harm.
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import itertools
 import re
@@ -79,13 +80,14 @@ def acting(source: str) -> list[Piece]:
     return [piece for piece in closed if any(line in starts for line in piece.lines)]
 
 
-def acts(source: str) -> set[str]:
+@functools.lru_cache(maxsize=64)  # who proposes a text asks, and who runs it
+def acts(source: str) -> frozenset[str]:
     """What the acting statements of a source do, without their docstrings: no change may add to it."""
     lines = source.splitlines()
-    return {
+    return frozenset(
         ast.dump(ast.parse(bare(textwrap.dedent("\n".join(lines[piece.start - 1 : piece.end])) + "\n")))
         for piece in acting(source)
-    }
+    )
 
 
 def without(source: str, gone: Iterable[Piece]) -> str:
