@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rule_samples import ROOT, RULE, library_frame, rule_file, tile_error, user_frame
 
-from triage.knowledge.explain import UnknownCodeError, explain_code
+from triage.knowledge.explain import UnknownCodeError, explain_code, means_rule
+from triage.knowledge.files import PLACEHOLDER
 from triage.knowledge.fits import find_fits, show_fits
 from triage.knowledge.load import load_rules
 from triage.knowledge.match import records_of_error
@@ -33,10 +35,52 @@ def test_a_page_says_what_why_how_and_shows_both_examples() -> None:
 @pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.code)
 def test_every_rule_has_a_page(rule: Rule) -> None:
     page = explain_code(rule.code.lower())
-    assert rule.title in page
     flat = " ".join(page.split())
+    assert " ".join(rule.title.split()) in flat
     for text in (rule.why, *rule.check_steps, *rule.references):
-        assert " ".join(text.split()) in flat
+        assert " ".join(PLACEHOLDER.sub(lambda m: f"<{m[1].split('.')[-1]}>", text).split()) in flat
+    ours = re.sub(r"\n(Seen as|Wrong|Right)\n(  .*\n|\n(?=  ))*", "\n", page)
+    assert not PLACEHOLDER.search(ours) and "?.\n" not in page
+    assert page == explain_code(rule.name) == explain_code(f"{rule.code}-{rule.name}")
+
+
+@pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.code)
+def test_a_page_shows_real_output_where_the_rule_reads_text(rule: Rule) -> None:
+    page = explain_code(rule.code)
+    logs = rule.fixtures.glob("hit-*.log") if rule.fixtures else []
+    marked = [log for log in logs if "\n#^ " in log.read_text("utf-8")]
+    assert ("\nSeen as\n" in page) == bool(marked)
+
+
+@pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.code)
+def test_a_page_says_how_to_check(rule: Rule) -> None:
+    shown = explain_code(rule.code).partition("\nHow to check\n")[2].partition("\n\n")[0]
+    assert len(shown.split("- ")) >= len(rule.check_steps) + 2
+    assert ("triage doctor" in shown) == (rule.category == "environment") or "triage run kernel.py" in shown
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("TLG14", "TLG014"),
+        ("tlg-014", "TLG014"),
+        ("TLX014", "TLG014"),
+        ("TLG014-copy-shape-mismatch", "TLG014"),
+        ("gemm-k-mismach", "gemm-k-mismatch"),
+        ("gem-k-mismatch", "gemm-k-mismatch"),
+    ],
+)
+def test_a_misspelt_code_or_name_is_answered_with_the_likely_ones(word: str, meant: str) -> None:
+    assert means_rule(word)
+    with pytest.raises(UnknownCodeError, match=rf"did you mean .*{meant}"):
+        explain_code(word)
+
+
+@pytest.mark.parametrize(
+    "word", ["hang", "out-of-memory error", "warp-specialization", "std::bad_alloc", "K_A = 32", ""]
+)
+def test_other_words_are_texts(word: str) -> None:
+    assert not means_rule(word)
 
 
 @pytest.mark.parametrize("code", ["TLG999", "XYZ", "", "../../x", "TLG014*"])
