@@ -1,0 +1,175 @@
+"""The places where TileLang raises an error, and which of them a text can come from: `rules/reference/sites.jsonl`. Pure.
+
+A site prints a fixed text with operands in it. A text comes from a site if the site's fixed pieces appear in it in order. White
+space does not count, because logs wrap lines where they like. Among the sites whose pieces are all there, those with the most
+fixed text win: a site whose text is part of another's says less. Several sites may print the same text, in different
+stages; then all of them are candidates and nothing tells them apart but the raising frame.
+
+The file has one JSON object a line: `file` (below `tilelang/` for Python, in TileLang's source tree for C++), `line`, `function`, `type` (of the
+exception; `static_assert` for one of the compiler that builds a kernel), `check` (what follows `Check failed:`), `message`, both with operands as
+`{expression}`, `stage` (of `model.STAGES`, or null), `pass`, `author` (whether it speaks about the author's program), and `backend`. It was made from the sources that the wheel of
+tilelang 0.1.15 brings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from triage.model import STAGES
+
+#: Letters and digits that the fixed pieces of a text must have together; fewer are found in texts by chance.
+TELLING = 12
+#: … and fewer than this tell something only beside the type of the exception that the site raises.
+TYPED = 24
+#: Characters of a message that are searched: it may hold a whole program, but the words of the check come first or last.
+TEXT_LIMIT = 8_192
+_OPERAND = re.compile(r"\{[^{}]*\}")
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place that raises; see the module for the fields."""
+
+    file: str
+    line: int
+    function: str
+    type: str
+    check: str | None
+    message: str
+    stage: str | None
+    pass_name: str | None
+    author: bool
+    backend: str
+
+    @property
+    def template(self) -> str:
+        """What it prints after the type, operands as `{expression}`."""
+        if self.check is None:
+            return self.message
+        return f"Check failed: {self.check}{' ' if self.check.endswith(')') else ''}: {self.message}".rstrip()
+
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """The fixed pieces of the whole text, without white space."""
+        return _pieces(self.template)
+
+    @cached_property
+    def parts(self) -> tuple[tuple[str, ...], ...]:
+        """The pieces of the message and of the check alone: a log may be cut, and either may change between versions."""
+        if self.check is None:
+            return ()
+        return tuple(p for p in (_pieces(self.message), _pieces(f"Check failed: {self.check}")) if p)
+
+    def is_in(self, path: str) -> bool:
+        """Whether a frame's file is this site's."""
+        return path == self.file or path.endswith(f"/{self.file}")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The sites a text can come from, all with as much fixed text. `whole` is False where only the check or the message fits."""
+
+    sites: tuple[Site, ...] = ()
+    whole: bool = True
+
+    @property
+    def stages(self) -> tuple[str | None, ...]:
+        """The different stages of the sites, in the order of `model.STAGES`."""
+        stages = {site.stage for site in self.sites}
+        return tuple(sorted(stages, key=lambda stage: STAGES.index(stage) if stage else len(STAGES)))
+
+    @property
+    def passes(self) -> tuple[str | None, ...]:
+        return tuple(sorted({site.pass_name for site in self.sites}, key=str))
+
+    @property
+    def author(self) -> bool | None:
+        """Whether the text speaks about the author's program; None where its sites differ or there are none."""
+        said = {site.author for site in self.sites}
+        return said.pop() if len(said) == 1 else None
+
+
+class Sites:
+    """The inventory, loaded once."""
+
+    def __init__(self, sites: Iterable[Site]) -> None:
+        self.all = tuple(sites)
+
+    def __iter__(self) -> Iterator[Site]:
+        return iter(self.all)
+
+    @classmethod
+    def load(cls, path: Path) -> Sites:
+        """Raises `OSError`, and `ValueError` for a line that is no site."""
+        with open(path, encoding="utf-8") as file:
+            return cls([_site(line, number, path) for number, line in enumerate(file, 1)])
+
+    def find(self, type_name: str, message: str, file: str | None = None) -> Found:
+        """The sites that print `message`; `type_name` may be empty where it was not seen. `file` keeps to the sites of one file."""
+        text = _squeezed(message)
+        sites = self.all if file is None else tuple(site for site in self.all if site.is_in(file))
+        bare = type_name.rpartition(".")[2]
+        whole = _best((_weight(site.pieces), site) for site in sites if _fits(site, site.pieces, bare, text))
+        if whole:
+            return Found(whole)
+        parts = ((pieces, site) for site in sites for pieces in site.parts)
+        return Found(_best((_weight(pieces), site) for pieces, site in parts if _fits(site, pieces, bare, text)), False)
+
+
+def _best(weighed: Iterable[tuple[int, Site]]) -> tuple[Site, ...]:
+    """The sites of the greatest weight, in their order, each once."""
+    found = list(weighed)
+    most = max((weight for weight, _ in found), default=0)
+    return tuple(dict.fromkeys(site for weight, site in found if weight == most))
+
+
+def _fits(site: Site, pieces: tuple[str, ...], type_name: str, text: str) -> bool:
+    return bool(pieces) and _in_order(pieces, text) and _is_enough(site, _weight(pieces), type_name)
+
+
+def _in_order(pieces: tuple[str, ...], text: str) -> bool:
+    at = 0
+    for piece in pieces:
+        at = text.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
+
+
+def _is_enough(site: Site, weight: int, type_name: str) -> bool:
+    """Whether so many fixed letters tell a site: few do only beside the type that it raises."""
+    if type_name and site.type and site.type != "static_assert" and type_name != site.type and site.check is None:
+        return False
+    return weight >= TYPED or (weight >= TELLING and bool(type_name))
+
+
+def _weight(pieces: tuple[str, ...]) -> int:
+    return sum(map(str.isalnum, "".join(pieces)))
+
+
+def _pieces(template: str) -> tuple[str, ...]:
+    return tuple(piece for piece in (_squeezed(part) for part in _OPERAND.split(template)) if piece)
+
+
+def _squeezed(text: str) -> str:
+    if len(text) > TEXT_LIMIT:
+        text = text[: TEXT_LIMIT // 2] + text[-TEXT_LIMIT // 2 :]
+    return _SPACE.sub("", text)
+
+
+def _site(line: str, number: int, path: Path) -> Site:
+    try:
+        data = json.loads(line)
+        site = Site(pass_name=data.pop("pass", None), **data)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path.name}, line {number}: {error}") from None
+    if site.stage is not None and site.stage not in STAGES:
+        raise ValueError(f"{path.name}, line {number}: no stage is called {site.stage!r}")
+    return site
