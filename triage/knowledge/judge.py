@@ -91,7 +91,7 @@ def judge(
     for record in records:
         chain = (record.about, id(record.outer or record.error))  # hashing a chain would recurse as deep as it is long
         found = []
-        for rule in rules.on(record.on):
+        for rule in rules.possible(record.on, record.text):
             trial = try_rule(rule, record, facts)
             if trial.matched and (record.on != "error" or (chain, rule.code) not in told):
                 told.add((chain, rule.code))

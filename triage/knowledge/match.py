@@ -218,10 +218,13 @@ def invariant(rule: Rule, captures: Mapping[str, Any]) -> tuple[conditions.Condi
 
 
 def search(pattern: str, text: str) -> regex.Match[str] | None:
-    """Search `text`, of which only the two ends are looked at if it is over `TEXT_LIMIT`. Raises `TimeoutError`."""
-    if len(text) > TEXT_LIMIT:
-        text = text[: TEXT_LIMIT // 2] + "\n" + text[-TEXT_LIMIT // 2 :]
-    return compiled(pattern).search(text, timeout=SEARCH_TIMEOUT)
+    """Search what `ends` leaves of `text`. Raises `TimeoutError`."""
+    return compiled(pattern).search(ends(text), timeout=SEARCH_TIMEOUT)
+
+
+def ends(text: str) -> str:
+    """The text, or its two ends with a line break between them if it is over `TEXT_LIMIT`."""
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT // 2] + "\n" + text[-TEXT_LIMIT // 2 :]
 
 
 @lru_cache(maxsize=1024)

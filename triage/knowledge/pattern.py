@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import re._constants as op  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 #: Alternatives of one expression that are told apart; a rule with more is looked at as a whole only in part.
@@ -19,6 +21,11 @@ BOUNDED = 64
 #: Characters of a hostile text. Long enough that a cubic search takes minutes, short enough that a linear one is instant.
 PROBE_LENGTH = 20_000
 FILLERS = ("a", " ", "0", "0, ", "\n")
+#: Texts that an expression may stand for before they are no longer spelled out: `[MN] shape` is two, `inputs?` is two.
+MOST_READINGS = 32
+REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
+EMPTY = frozenset(("",))
+BREAK = ord("\n")
 
 Alternative = tuple[str, ...]
 
@@ -70,7 +77,7 @@ def _walk(nodes: Any, ways: list[list[str]]) -> None:
             _walk(value[-1], ways)
         elif kind is op.BRANCH:
             _branch(value[1], ways)
-        elif kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+        elif kind in REPEATS:
             least, most, body = value
             if least >= 1:
                 _walk(body, ways)
@@ -96,6 +103,161 @@ def _branch(branches: Any, ways: list[list[str]]) -> None:
     ways[:] = split[:MOST_ALTERNATIVES]
 
 
+@lru_cache(maxsize=1024)
+def anchors(pattern: str) -> frozenset[str]:
+    """Texts of which every match holds at least one: the longest that the expression demands. Raises `PatternError`.
+
+    Empty if it demands none: then only the expression itself can tell.
+    """
+    parsed = tree(pattern)
+    if parsed.state.flags & re.IGNORECASE:
+        return frozenset()
+    return max(_demands(parsed), key=_telling, default=frozenset())
+
+
+def _telling(texts: frozenset[str]) -> tuple[int, int]:
+    """How well a set of texts tells a match from other text: by its shortest, then by how few there are."""
+    return min(map(len, texts)), -len(texts)
+
+
+def _demands(nodes: Any) -> list[frozenset[str]]:
+    """Sets of texts; a match of `nodes` holds one of each set. Neighbours with few readings are read as one."""
+    found: list[frozenset[str]] = []
+    run = EMPTY
+    for node in _spelled(nodes):
+        readings = _reading(*node)
+        longer = _joined(run, readings) if readings else None
+        if longer is not None:
+            run = longer
+            continue
+        found.append(run)
+        run = readings or EMPTY
+        if not readings:
+            found += _inner(*node)
+    found.append(run)
+    return [texts for texts in found if "" not in texts]
+
+
+def _inner(kind: Any, value: Any) -> list[frozenset[str]]:
+    """What a node demands whose texts are too many to spell them out."""
+    if kind is op.SUBPATTERN and not value[1] & re.IGNORECASE:
+        return _demands(value[-1])
+    if kind is op.ATOMIC_GROUP:
+        return _demands(value)
+    if kind in REPEATS and value[0] >= 1:
+        return _demands(value[2])
+    if kind is op.BRANCH:
+        best = [max(_demands(branch), key=_telling, default=None) for branch in value[1]]
+        if None not in best:
+            return [frozenset().union(*(texts for texts in best if texts))]
+    return []
+
+
+def _readings(nodes: Any) -> frozenset[str] | None:
+    """All texts that `nodes` can match; None if they are more than `MOST_READINGS` or not known."""
+    run = EMPTY
+    for node in _spelled(nodes):
+        read = _reading(*node)
+        longer = _joined(run, read) if read else None
+        if longer is None:
+            return None
+        run = longer
+    return run
+
+
+def _reading(kind: Any, value: Any) -> frozenset[str] | None:
+    """All texts that a node of `_spelled` can match; None if they are too many or not known."""
+    if kind is op.LITERAL:
+        return frozenset((value,))
+    if kind is op.AT:
+        return EMPTY
+    if kind is op.IN and all(item is op.LITERAL for item, _ in value):
+        return frozenset(chr(code) for _, code in value)
+    if kind is op.SUBPATTERN and not value[1] & re.IGNORECASE:
+        return _readings(value[-1])
+    if kind is op.ATOMIC_GROUP:
+        return _readings(value)
+    if kind is op.BRANCH:
+        branches = [_readings(branch) for branch in value[1]]
+        return None if None in branches else frozenset().union(*(branch for branch in branches if branch))
+    if kind in REPEATS and value[0] in (0, 1) and value[1] == 1:
+        once = _readings(value[2])
+        return once | EMPTY if once and value[0] == 0 else once
+    return None
+
+
+def _spelled(nodes: Any) -> Iterator[tuple[Any, Any]]:
+    """The nodes, without groups around them, and with neighbouring characters joined to one text."""
+    for literal, run in groupby(_ungrouped(nodes), lambda node: node[0] is op.LITERAL):
+        if literal:
+            yield op.LITERAL, "".join(chr(code) for _, code in run)
+        else:
+            yield from run
+
+
+def _ungrouped(nodes: Any) -> Iterator[tuple[Any, Any]]:
+    for kind, value in nodes:
+        if kind is op.SUBPATTERN and not value[1] and not value[2]:
+            yield from _ungrouped(value[-1])
+        else:
+            yield kind, value
+
+
+def _joined(heads: frozenset[str], tails: frozenset[str]) -> frozenset[str] | None:
+    """Every head with every tail; None if that makes too many."""
+    if len(heads) * len(tails) > MOST_READINGS:
+        return None
+    return frozenset(head + tail for head in heads for tail in tails)
+
+
+@lru_cache(maxsize=1024)
+def crosses_lines(pattern: str) -> bool:
+    """Whether a match, or what it looks at around itself, can hold a line break. Raises `PatternError`."""
+    parsed = tree(pattern)
+    return _takes_break(parsed, bool(parsed.state.flags & re.DOTALL))
+
+
+def _takes_break(nodes: Any, dot: bool) -> bool:
+    return any(_node_takes_break(kind, value, dot) for kind, value in _spelled(nodes))
+
+
+def _node_takes_break(kind: Any, value: Any, dot: bool) -> bool:
+    if kind is op.LITERAL:
+        return "\n" in value
+    if kind is op.NOT_LITERAL:
+        return bool(value != BREAK)
+    if kind is op.ANY:
+        return dot
+    if kind is op.IN:
+        return _set_takes_break(value)
+    if kind is op.SUBPATTERN:
+        _, added, removed, body = value
+        return _takes_break(body, (dot or bool(added & re.DOTALL)) and not removed & re.DOTALL)
+    if kind in REPEATS:
+        return _takes_break(value[2], dot)
+    if kind is op.BRANCH:
+        return any(_takes_break(branch, dot) for branch in value[1])
+    if kind in (op.ASSERT, op.ASSERT_NOT):
+        return _takes_break(value[1], dot)
+    if kind is op.ATOMIC_GROUP:
+        return _takes_break(value, dot)
+    return kind not in (op.AT, op.GROUPREF)  # what this does not know may
+
+
+def _set_takes_break(items: Any) -> bool:
+    negated, taken = False, False
+    for kind, value in items:
+        if kind is op.NEGATE:
+            negated = True
+        elif kind is op.LITERAL:
+            taken |= value == BREAK
+        elif kind is op.RANGE:
+            taken |= value[0] <= BREAK <= value[1]
+        else:
+            taken |= value in (op.CATEGORY_SPACE, op.CATEGORY_NOT_DIGIT, op.CATEGORY_NOT_WORD)
+    return taken is not negated
+
+
 def nested_repeat(pattern: str) -> bool:
     """Whether an unbounded repeat holds another one, which can take exponential time. Raises `PatternError`."""
     return _nested(tree(pattern), inside=False)
@@ -103,7 +265,7 @@ def nested_repeat(pattern: str) -> bool:
 
 def _nested(nodes: Any, inside: bool) -> bool:
     for kind, value in nodes:
-        if kind in (op.MAX_REPEAT, op.MIN_REPEAT):
+        if kind in REPEATS:
             unbounded = value[1] > BOUNDED
             if (unbounded and inside) or _nested(value[2], inside or unbounded):
                 return True

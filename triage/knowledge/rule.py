@@ -46,8 +46,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triage.conditions import Condition
+
+if TYPE_CHECKING:
+    from triage.knowledge.scan import Scanner
 
 ON = ("error", "warning", "log", "op", "kernel", "hazard", "source", "metric", "mismatch")
 LEVELS = ("fault", "advice")
@@ -160,6 +164,18 @@ class RuleSet:
     def on(self, kind: str) -> tuple[Rule, ...]:
         """The rules that read this kind of record; none for a kind that no rule can read."""
         return self._by_kind.get(kind, ())
+
+    def possible(self, kind: str, text: str | None) -> tuple[Rule, ...]:
+        """The rules of `on(kind)` without those whose `match.text` is not in a record's text, as far as a glance tells."""
+        codes = self.scanner.possible(text) if text is not None else frozenset()
+        return tuple(rule for rule in self.on(kind) if not rule.match.text or rule.code in codes)
+
+    @cached_property
+    def scanner(self) -> Scanner:
+        """All rules as one search, made when it is first asked for."""
+        from triage.knowledge.scan import Scanner  # it is made of rules, so it is the one that imports
+
+        return Scanner(self.rules)
 
 
 @dataclass(frozen=True)
