@@ -190,7 +190,7 @@ def page(coverage: Coverage) -> str:
         sites = by_stage[stage]
         author = [site for site in sites if site.author]
         with_rule, others = sum(s in covered for s in author), sum(s in covered for s in sites if not s.author)
-        mute = sum(not site.pieces for site in sites)
+        mute = sum(not site.pieces.fixed for site in sites)
         rest = len(sites) - with_rule - others - mute
         cells = (stage or "none", len(sites), len(author), with_rule, others, rest, mute)
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")

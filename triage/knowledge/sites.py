@@ -33,6 +33,25 @@ _SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """The fixed pieces of a text in their order, without white space; `weight` counts their letters and digits."""
+
+    fixed: tuple[str, ...]
+    longest: str
+    weight: int
+
+    def fits(self, text: str) -> bool:
+        """Whether a squeezed text has them in order; no pieces fit nothing."""
+        at = 0
+        for piece in self.fixed:
+            at = text.find(piece, at)
+            if at < 0:
+                return False
+            at += len(piece)
+        return bool(self.fixed)
+
+
+@dataclass(frozen=True)
 class Site:
     """One place that raises; see the module for the fields."""
 
@@ -55,16 +74,16 @@ class Site:
         return f"Check failed: {self.check}{' ' if self.check.endswith(')') else ''}: {self.message}".rstrip()
 
     @cached_property
-    def pieces(self) -> tuple[str, ...]:
-        """The fixed pieces of the whole text, without white space."""
+    def pieces(self) -> Pieces:
+        """The fixed pieces of the whole text."""
         return _pieces(self.template)
 
     @cached_property
-    def parts(self) -> tuple[tuple[str, ...], ...]:
+    def parts(self) -> tuple[Pieces, ...]:
         """The pieces of the message and of the check alone: a log may be cut, and either may change between versions."""
         if self.check is None:
             return ()
-        return tuple(p for p in (_pieces(self.message), _pieces(f"Check failed: {self.check}")) if p)
+        return (_pieces(self.message), _pieces(f"Check failed: {self.check}"))
 
     def is_in(self, path: str) -> bool:
         """Whether a frame's file is this site's."""
@@ -115,32 +134,18 @@ class Sites:
         text = _squeezed(message)
         sites = self.all if file is None else tuple(site for site in self.all if site.is_in(file))
         bare = type_name.rpartition(".")[2]
-        whole = _best((_weight(site.pieces), site) for site in sites if _fits(site, site.pieces, bare, text))
-        if whole:
-            return Found(whole)
-        parts = ((pieces, site) for site in sites for pieces in site.parts)
-        return Found(_best((_weight(pieces), site) for pieces, site in parts if _fits(site, pieces, bare, text)), False)
+        whole = _best(((site, site.pieces) for site in sites), bare, text)
+        return (
+            Found(whole) if whole else Found(_best(((s, part) for s in sites for part in s.parts), bare, text), False)
+        )
 
 
-def _best(weighed: Iterable[tuple[int, Site]]) -> tuple[Site, ...]:
-    """The sites of the greatest weight, in their order, each once."""
-    found = list(weighed)
-    most = max((weight for weight, _ in found), default=0)
-    return tuple(dict.fromkeys(site for weight, site in found if weight == most))
-
-
-def _fits(site: Site, pieces: tuple[str, ...], type_name: str, text: str) -> bool:
-    return bool(pieces) and _in_order(pieces, text) and _is_enough(site, _weight(pieces), type_name)
-
-
-def _in_order(pieces: tuple[str, ...], text: str) -> bool:
-    at = 0
-    for piece in pieces:
-        at = text.find(piece, at)
-        if at < 0:
-            return False
-        at += len(piece)
-    return True
+def _best(ways: Iterable[tuple[Site, Pieces]], type_name: str, text: str) -> tuple[Site, ...]:
+    """The sites that fit with the most fixed letters, in their order, each once."""
+    fitting = [(site, way) for site, way in ways if way.longest in text and way.fits(text)]
+    enough = [(site, way) for site, way in fitting if _is_enough(site, way.weight, type_name)]
+    most = max((way.weight for _, way in enough), default=0)
+    return tuple(dict.fromkeys(site for site, way in enough if way.weight == most))
 
 
 def _is_enough(site: Site, weight: int, type_name: str) -> bool:
@@ -150,12 +155,9 @@ def _is_enough(site: Site, weight: int, type_name: str) -> bool:
     return weight >= TYPED or (weight >= TELLING and bool(type_name))
 
 
-def _weight(pieces: tuple[str, ...]) -> int:
-    return sum(map(str.isalnum, "".join(pieces)))
-
-
-def _pieces(template: str) -> tuple[str, ...]:
-    return tuple(piece for piece in (_squeezed(part) for part in _OPERAND.split(template)) if piece)
+def _pieces(template: str) -> Pieces:
+    found = tuple(piece for piece in (_squeezed(part) for part in _OPERAND.split(template)) if piece)
+    return Pieces(found, max(found, key=len, default=""), sum(map(str.isalnum, "".join(found))))
 
 
 def _squeezed(text: str) -> str:

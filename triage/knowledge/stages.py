@@ -1,4 +1,9 @@
-"""To which stage of a compile or a run an error belongs: `rules/reference/stages.toml` applied to an error record."""
+"""To which stage of a compile or a run an error belongs: `rules/reference/stages.toml` applied to an error record.
+
+Where no frame tells the stage, the text does, if only sites of one stage print it (`sites.py`); where sites of several stages do,
+all of these are named and none is chosen. Whose fault it may be follows from the site, too: a check that speaks about the
+author's program is the kernel's, one that states what the compiler expects of itself is the compiler's.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +11,34 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from triage.knowledge.sites import Found, Site, Sites
 from triage.model import STAGES, ErrorRecord, Frame, Owner
 
 _PASS_CALL = re.compile(r"\btransform\.(?!PassContext\b)(?P<name>[A-Z]\w*)\(|\b(?P<check>PreLowerSemanticCheck)\(")
 _SYNTAX_ERRORS = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
+#: stages in which what TileLang refuses is the machine, not the program
+_ENVIRONMENT = frozenset({"install", "import", "target"})
 #: how many characters of a message are searched for wordings; messages may hold whole programs
 _TEXT_LIMIT = 4_096
 
 
 @dataclass(frozen=True)
 class StageGuess:
-    """`stage` is one of `model.STAGES` or None; `why` names the evidence in words."""
+    """`stage` is one of `model.STAGES` or None; `why` names the evidence in words.
+
+    `candidates` are the stages that the text leaves open; only where there are several, and then `stage` is None.
+    """
 
     stage: str | None
     pass_name: str | None
     owner_hint: Owner
     why: str
+    candidates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,15 +70,23 @@ class Stages:
         python: Sequence[_Place],
         wordings: Sequence[_Wording],
         phases: Mapping[str, str],
+        inventory: Path,
     ) -> None:
         self._passes = passes
         self._cxx = cxx
         self._python = python
         self._wordings = wordings
         self._phases = phases
+        self._inventory = inventory
+
+    @cached_property
+    def sites(self) -> Sites:
+        """Read when the first text needs it: most errors of a run say their stage by a frame."""
+        return Sites.load(self._inventory)
 
     @classmethod
     def load(cls, path: Path) -> Stages:
+        """The table at `path`, and the inventory of sites beside it."""
         with open(path, "rb") as file:
             data = tomllib.load(file)
         passes = {name: _stage(stage, path) for stage, names in data["passes"].items() for name in names}
@@ -79,6 +100,7 @@ class Stages:
             python=[_place(entry, path) for entry in data["python"]],
             wordings=[_wording(entry, path) for entry in data["text"]],
             phases={phase: _stage(stage, path) for phase, stage in data["phase"].items()},
+            inventory=path.with_name("sites.jsonl"),
         )
 
     def stage_of(self, error: ErrorRecord) -> StageGuess:
@@ -103,6 +125,7 @@ class Stages:
         yield from self._by_cxx(error)
         yield from self._by_python(error)
         if not raised_by_author:
+            yield from self._by_text(error)
             yield from self._by_wording(error, certain=False)
         if error.phase is not None and error.phase in self._phases:
             yield StageGuess(self._phases[error.phase], None, Owner.UNKNOWN, f"raised during {error.phase}")
@@ -121,8 +144,7 @@ class Stages:
         name = error.pass_name or self._running_pass(error)
         if name is not None:
             stage = self._passes.get(name.rpartition(".")[2], "compile")
-            owner = Owner.KERNEL if stage == "semantic-check" else Owner.UNKNOWN
-            yield StageGuess(stage, name, owner, f"pass {name} was running")
+            yield StageGuess(stage, name, self._owner(error), f"pass {name} was running")
 
     @staticmethod
     def _running_pass(error: ErrorRecord) -> str | None:
@@ -139,7 +161,7 @@ class Stages:
                 continue
             for place in self._cxx:
                 if path.startswith(place.paths):
-                    yield StageGuess(place.stage, place.pass_name, place.owner, f"raised below {path}")
+                    yield StageGuess(place.stage, place.pass_name, self._owner(error, place), f"raised below {path}")
 
     def _by_python(self, error: ErrorRecord) -> Iterator[StageGuess]:
         for frame in reversed(error.frames):
@@ -150,7 +172,58 @@ class Stages:
                 if any(part in path for part in place.paths) and (
                     not place.functions or frame.function in place.functions
                 ):
-                    yield StageGuess(place.stage, place.pass_name, place.owner, f"raised below {path}")
+                    yield StageGuess(place.stage, place.pass_name, self._owner(error, place), f"raised below {path}")
+
+    def _by_text(self, error: ErrorRecord) -> Iterator[StageGuess]:
+        found = self._found(error)
+        stages = tuple(stage for stage in found.stages if stage is not None)
+        if not stages or len(stages) < len(found.stages):
+            return
+        pass_name = found.passes[0] if len(found.passes) == 1 else None
+        owner = _owner_of(found)
+        if len(stages) == 1:
+            yield StageGuess(stages[0], pass_name, owner, f"the text of {_places(found)}")
+        else:
+            why = f"the text is printed in the stages {', '.join(stages)}"
+            yield StageGuess(None, pass_name, owner, why, stages)
+
+    def _found(self, error: ErrorRecord) -> Found:
+        """The sites that can have raised the error: by its text, and by the raising frame as far as it was seen."""
+        raiser = error.frames[-1] if error.frames else None
+        path = None
+        if raiser is not None and raiser.file not in ("", "<unknown>"):
+            path = source_path(raiser) if raiser.lang == "cxx" else module_path(raiser.file)
+            if raiser.user is True or path is None:
+                return Found()
+        found = self.sites.find(error.type, error.message, path)
+        named = tuple(site for site in found.sites if _names(error.frames, site))
+        return Found(named, found.whole) if named else found
+
+    def _owner(self, error: ErrorRecord, place: _Place | None = None) -> Owner:
+        """Whose fault it may be: the machine's where its place says so, else as the site says, else unknown."""
+        if place is not None and place.owner is Owner.ENVIRONMENT:
+            return place.owner
+        return _owner_of(self._found(error))
+
+
+def _owner_of(found: Found) -> Owner:
+    if found.author is None:
+        return Owner.UNKNOWN
+    if any(site.stage in _ENVIRONMENT for site in found.sites):
+        return Owner.ENVIRONMENT
+    if found.author:
+        return Owner.KERNEL
+    return Owner.COMPILER if all(site.file.startswith("src/") for site in found.sites) else Owner.UNKNOWN
+
+
+def _names(frames: Sequence[Frame], site: Site) -> bool:
+    """Whether a C++ frame without a file is in the site's function."""
+    return bool(site.function) and any(f"::{site.function}" in f.function for f in frames if f.lang == "cxx")
+
+
+def _places(found: Found) -> str:
+    files = sorted({site.file for site in found.sites})
+    return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
 def source_path(frame: Frame) -> str | None:

@@ -20,7 +20,7 @@ from triage.readers.crash import is_crash_start, read_crash
 from triage.readers.frames import User
 from triage.readers.lines import Line, quote, split_lines
 from triage.readers.messages import mentions, spans
-from triage.readers.pytest_output import is_failure_start, read_failure
+from triage.readers.pytest_output import is_failure_start, pasted_error, read_failure
 from triage.readers.tool_lines import read_tool_line
 from triage.readers.traceback import Source, is_traceback_start, read_chain
 from triage.readers.warning import is_log_start, read_log, read_python_warning
@@ -184,13 +184,23 @@ def _flush_compiler(errors: list[ErrorRecord], compiler: list[Line], source: Sou
 
 
 def _bare(lines: list[Line], source: Source) -> list[ErrorRecord]:
-    """Lines that look like the last line of a traceback, in a text that has no other error: a pasted message."""
+    """Lines that look like the last line of a traceback, in a text that has no other error: a pasted message.
+
+    Pytest's `E   ` before them is taken off, and its further lines belong to the message.
+    """
     found: list[ErrorRecord] = []
-    for line in lines:
-        parsed = bare_exception_line(line.view)
-        if parsed is None and not line.view.startswith("Check failed: "):
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        view = pasted_error(line.view)
+        at += 1
+        parsed = bare_exception_line(view)
+        if parsed is None and not view.startswith("Check failed: "):
             continue
-        kind, message = parsed or ("", line.view)
+        kind, message = parsed or ("", view)
+        while view != line.view and at < len(lines) and pasted_error(lines[at].view) != lines[at].view:
+            message += "\n" + pasted_error(lines[at].view)
+            at += 1
         found.append(
             ErrorRecord(
                 kind="exception",
@@ -198,7 +208,7 @@ def _bare(lines: list[Line], source: Source) -> list[ErrorRecord]:
                 message=message,
                 quote=quote(line, source.artifact),
                 mentions=mentions(message),
-                named=spans([line.view], source.user),
+                named=spans([view], source.user),
             )
         )
     return found

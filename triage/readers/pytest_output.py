@@ -24,6 +24,12 @@ def is_failure_start(view: str) -> bool:
     return view.startswith("___") and _HEADER.match(view) is not None
 
 
+def pasted_error(view: str) -> str:
+    """A line without pytest's `E   `, for lines that were copied out of a failure."""
+    error = _ERROR.match(view)
+    return (error["text"] or "").strip() if error else view
+
+
 def read_failure(lines: Sequence[Line], start: int, artifact: str | None, user: User) -> tuple[ErrorRecord | None, int]:
     """Read one failure section; None (and only its header read) if it is not in pytest's layout."""
     end = start + 1
