@@ -25,7 +25,9 @@ from triage.model import STAGES
 #: Letters and digits that the fixed pieces of a text must have together; fewer are found in texts by chance.
 TELLING = 12
 #: … and fewer than this tell something only beside the type of the exception that the site raises.
-TYPED = 24
+UNTYPED = 24
+#: So many tell a site even beside another type: what a version raises may change, a whole sentence is not said by chance.
+ANY_TYPE = 40
 #: Characters of a message that are searched: it may hold a whole program, but the words of the check come first or last.
 TEXT_LIMIT = 8_192
 _OPERAND = re.compile(r"\{[^{}]*\}")
@@ -149,10 +151,11 @@ def _best(ways: Iterable[tuple[Site, Pieces]], type_name: str, text: str) -> tup
 
 
 def _is_enough(site: Site, weight: int, type_name: str) -> bool:
-    """Whether so many fixed letters tell a site: few do only beside the type that it raises."""
-    if type_name and site.type and site.type != "static_assert" and type_name != site.type and site.check is None:
-        return False
-    return weight >= TYPED or (weight >= TELLING and bool(type_name))
+    """Whether so many fixed letters tell a site: few do only beside the type that it raises, and beside another type only many."""
+    typed = bool(type_name) and (type_name == site.type or site.check is not None or site.type == "static_assert")
+    if type_name and not typed:
+        return weight >= ANY_TYPE
+    return weight >= (TELLING if typed else UNTYPED)
 
 
 def _pieces(template: str) -> Pieces:
