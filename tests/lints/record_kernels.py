@@ -12,13 +12,24 @@ import sys
 from pathlib import Path
 
 
+class KernelsOf:
+    """What the harness knows of the files of a user, for the one file whose kernels are recorded."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path).resolve()
+
+    def is_user(self, file: str) -> bool:
+        return Path(file).resolve() == self.path
+
+
 def main(path: str) -> None:
     import tilelang  # the recorder finds tilelang and tvm among the imported modules
     from tilelang import tvm
 
     sys.path.insert(0, str(Path(__file__).parents[2] / "triage"))
-    from harness import record
+    from harness import record, spans
 
+    spans.name_user_lines(sys.modules["tilelang.language.eager.builder"].Builder, KernelsOf(path))
     assert tilelang.tvm is tvm
     kernels = [value for value in runpy.run_path(path).values() if isinstance(value, tvm.tirx.PrimFunc)]
     target = {"kind": "cuda", "arch": "sm_90a"}

@@ -19,6 +19,7 @@ from triage.lints import (
     shared_memory,
     uninitialized,
     vectors,
+    warp_groups,
 )
 from triage.lints.devices import Device, DeviceTable, DeviceTableError, load_devices
 from triage.lints.hazard import Hazard
@@ -45,6 +46,7 @@ DETECTORS = (
     atomics.once_per_block,  # atomic-once-per-block
     atomics.on_registers,  # atomic-on-registers
     barriers.divergent,  # divergent-barrier
+    warp_groups.without_threads,  # warp-group-without-threads
     loops.breaks,  # break-in-parallel
     loops.not_carried,  # value-not-carried
     # works, and not as the author hoped

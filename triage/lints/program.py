@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,10 @@ from triage.model import Access, BufferInfo, KernelRecord, Launch, Place, Statem
 
 #: calls after which the rest of a body may not run, as the printed statement shows them
 LEAVES_EARLY = re.compile(r"\b(?:thread_return|loop_break|break_loop|continue_loop|ret)\(")
+
+#: `name = value`, as the record prints a value that is bound to a name
+BOUND = re.compile(r"(?P<name>[A-Za-z_]\w*) = ")
+THREAD_INDEX = re.compile(r"(?P<name>[A-Za-z_]\w*) = launch_thread_idx\((?P<axis>[012])\)")
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,15 @@ class Program:
         """Threads of a block; None if not constant, or if the function launches blocks of several sizes."""
         sizes = {math.prod(dims) if (dims := constant(launch.threads)) else None for launch in self.launches}
         return sizes.pop() if len(sizes) == 1 else None
+
+    @cached_property
+    def thread_indices(self) -> dict[str, int]:
+        """The names of thread indices, with their axes: those that mean nothing else anywhere in the kernel."""
+        bound = [BOUND.match(visit.statement.text) for visit in self.visits if visit.statement.kind == "bind"]
+        times = Counter(found["name"] for found in bound if found is not None)
+        times.update(v.statement.loop.var for v in self.visits if v.statement.loop is not None)
+        threads = (THREAD_INDEX.fullmatch(v.statement.text) for v in self.visits if v.statement.kind == "bind")
+        return {found["name"]: int(found["axis"]) for found in threads if found and times[found["name"]] == 1}
 
     def owner(self, buffer: BufferInfo) -> BufferInfo:
         """The buffer that was allocated, for one that only looks at its memory in another shape."""
