@@ -131,6 +131,20 @@ class Sites:
         with open(path, encoding="utf-8") as file:
             return cls([_site(line, number, path) for number, line in enumerate(file, 1)])
 
+    def in_scope(self, name: str) -> tuple[Site, ...]:
+        """The sites in a C++ function `Class::Function`, or in its class where the function has none."""
+        function = tuple(site for site in self._in_class.get(name.partition("::")[0], ()) if site.function == name)
+        return function or tuple(self._in_class.get(name.partition("::")[0], ()))
+
+    @cached_property
+    def _in_class(self) -> dict[str, list[Site]]:
+        classes: dict[str, list[Site]] = {}
+        for site in self.all:
+            scope, colons, _ = site.function.partition("::")
+            if colons:
+                classes.setdefault(scope, []).append(site)
+        return classes
+
     def find(self, type_name: str, message: str, file: str | None = None) -> Found:
         """The sites that print `message`; `type_name` may be empty where it was not seen. `file` keeps to the sites of one file."""
         text = _squeezed(message)

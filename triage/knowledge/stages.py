@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,11 @@ class StageGuess:
     owner_hint: Owner
     why: str
     candidates: tuple[str, ...] = ()
+
+
+def stated(error: ErrorRecord) -> StageGuess:
+    """What the record itself says, and nothing more."""
+    return StageGuess(error.stage, error.pass_name, Owner.UNKNOWN, "stated by the record")
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class Stages:
     def stage_of(self, error: ErrorRecord) -> StageGuess:
         """The stage of `error`, by the first evidence there is, in the order that the table's head states."""
         if error.stage is not None:
-            return StageGuess(error.stage, error.pass_name, Owner.UNKNOWN, "stated by the record")
+            return replace(stated(error), owner_hint=self._owner(error))
         return next(
             self._guesses(error), StageGuess(None, error.pass_name, Owner.UNKNOWN, "nothing in it names a stage")
         )
@@ -126,6 +131,7 @@ class Stages:
         yield from self._by_python(error)
         if not raised_by_author:
             yield from self._by_text(error)
+            yield from self._by_function(error)
             yield from self._by_wording(error, certain=False)
         if error.phase is not None and error.phase in self._phases:
             yield StageGuess(self._phases[error.phase], None, Owner.UNKNOWN, f"raised during {error.phase}")
@@ -187,6 +193,14 @@ class Stages:
             why = f"the text is printed in the stages {', '.join(stages)}"
             yield StageGuess(None, pass_name, owner, why, stages)
 
+    def _by_function(self, error: ErrorRecord) -> Iterator[StageGuess]:
+        """The innermost C++ function without a file whose checks all belong to one stage: the text is cut, or not a site's."""
+        for frame in reversed(error.frames):
+            name = _scoped(frame) if frame.lang == "cxx" and frame.file == "<unknown>" else None
+            stages = {site.stage for site in self.sites.in_scope(name)} if name else set()
+            if len(stages) == 1 and (stage := stages.pop()):
+                yield StageGuess(stage, None, Owner.UNKNOWN, f"raised below {name}")
+
     def _found(self, error: ErrorRecord) -> Found:
         """The sites that can have raised the error: by its text, and by the raising frame as far as it was seen."""
         raiser = error.frames[-1] if error.frames else None
@@ -214,6 +228,12 @@ def _owner_of(found: Found) -> Owner:
     if found.author:
         return Owner.KERNEL
     return Owner.COMPILER if all(site.file.startswith("src/") for site in found.sites) else Owner.UNKNOWN
+
+
+def _scoped(frame: Frame) -> str | None:
+    """`CopyNode::Lower` of `tvm::tl::CopyNode::Lower(tvm::tl::LowerArgs const&) const`; None for a free function."""
+    scope = frame.function.partition("(")[0].removeprefix("tvm::").split("::")
+    return "::".join(scope[-2:]) if len(scope) > 2 and scope[-2][:1].isupper() else None
 
 
 def _names(frames: Sequence[Frame], site: Site) -> bool:

@@ -119,8 +119,11 @@ def _stacks(lines: Sequence[Line], at: int, user: User) -> tuple[list[Stack], in
         elif view.startswith("Stack (most recent call first)"):
             frames, at = _frames(lines, at + 1, user)
             stacks.append(Stack("main", True, frames))
+        elif frame_line(view) is not None and not stacks:  # pasted without the line that names the thread
+            frames, at = _frames(lines, at, user)
+            stacks.append(Stack("main", True, frames))
         elif (
-            not view.strip()
+            not view.strip(" .…")
             or view.lstrip().startswith("<no Python frame>")
             or view.startswith(("Extension modules:", "Python runtime state"))
         ):

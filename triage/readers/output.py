@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from triage.model import ErrorRecord, Quote, WarningRecord
-from triage.readers.blocks import PREAMBLE, bare_exception_line, starts_block
+from triage.readers.blocks import PREAMBLE, starts_block
 from triage.readers.compiler import (
     COMPILER_OUTPUT,
     ERROR_LIMIT,
@@ -19,8 +19,8 @@ from triage.readers.compiler import (
 from triage.readers.crash import is_crash_start, read_crash
 from triage.readers.frames import User
 from triage.readers.lines import Line, quote, split_lines
-from triage.readers.messages import mentions, spans
-from triage.readers.pytest_output import is_failure_start, pasted_error, read_failure
+from triage.readers.pasted import read_pasted
+from triage.readers.pytest_output import is_failure_start, read_failure
 from triage.readers.tool_lines import read_tool_line
 from triage.readers.traceback import Source, is_traceback_start, read_chain
 from triage.readers.warning import is_log_start, read_log, read_python_warning
@@ -90,7 +90,7 @@ def read_output(text: str, artifact: str, user: User) -> Reading:
             at = _read_single(lines, at, source, errors, warnings)
     _flush_compiler(errors, compiler, source)
     if not errors:
-        errors += _bare(lines, source)
+        errors += read_pasted(lines, source)
     errors.sort(key=_position)
     return Reading(artifact, tuple(errors), tuple(warnings), tuple(lines))
 
@@ -181,34 +181,3 @@ def _flush_compiler(errors: list[ErrorRecord], compiler: list[Line], source: Sou
     records = [error_record(d, source.artifact, source.user) for d in found[:ERROR_LIMIT]]
     rest = tuple(replace(r, relation="inner") for r in records[1:])
     errors.append(replace(records[0], causes=rest))
-
-
-def _bare(lines: list[Line], source: Source) -> list[ErrorRecord]:
-    """Lines that look like the last line of a traceback, in a text that has no other error: a pasted message.
-
-    Pytest's `E   ` before them is taken off, and its further lines belong to the message.
-    """
-    found: list[ErrorRecord] = []
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        view = pasted_error(line.view)
-        at += 1
-        parsed = bare_exception_line(view)
-        if parsed is None and not view.startswith("Check failed: "):
-            continue
-        kind, message = parsed or ("", view)
-        while view != line.view and at < len(lines) and pasted_error(lines[at].view) != lines[at].view:
-            message += "\n" + pasted_error(lines[at].view)
-            at += 1
-        found.append(
-            ErrorRecord(
-                kind="exception",
-                type=kind,
-                message=message,
-                quote=quote(line, source.artifact),
-                mentions=mentions(message),
-                named=spans([view], source.user),
-            )
-        )
-    return found

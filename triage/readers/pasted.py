@@ -1,0 +1,129 @@
+"""Errors in a text that was copied out of its surroundings: an issue, a chat, a cut log.
+
+Nothing here says where a record begins, so each reader knows a shape that hardly means anything else: the last line of a
+traceback, the sentence of a compiler without its place, an exception behind a prefix, the name of a driver's error code, a
+traceback without head or end. They are asked in this order, and only of a text in which nothing whole was found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from triage.model import ErrorRecord, Frame
+from triage.readers.blocks import bare_exception_line
+from triage.readers.frames import frame_line, make_frame
+from triage.readers.lines import Line, quote
+from triage.readers.messages import mentions, spans
+from triage.readers.pytest_output import pasted_error
+from triage.readers.traceback import Source
+
+#: what the front ends of nvcc and clang say of code, whatever stands around it
+_COMPILER = re.compile(
+    r"identifier \W?[\"'`][\w:~]+[\"'`]\W? is undefined|use of undeclared identifier ['‘]\w+['’]"
+    r"|['\"‘][\w:~]+['\"’] was not declared in this scope|no instance of (?:overloaded )?(?:function|constructor)\b"
+    r"|no matching (?:member )?function for call to|no operator \"[^\"\s]+\" matches these operands"
+    r"|no suitable (?:user-defined )?(?:conversion|constructor)\b|static[_ ]assert(?:ion)? failed"
+    r"|more than one (?:operator|instance of overloaded function|user-defined conversion)\b"
+    r"|cannot be used to initialize an entity of type|name followed by \"::\" must be a class"
+    r"|fatal error: ['\"]?[\w./+-]+['\"]?(?:: No such file or directory| file not found)|cannot open source file"
+    r"|too (?:few|many) arguments (?:in|to) (?:function )?call|[Uu]nsupported gpu architecture|ptxas (?:fatal|error)\b"
+)
+#: lines below such a sentence that may belong to it: what the operands are
+_BELOW = 3
+_DETAIL = re.compile(r"\s+(?:argument|operand) types? (?:is|are): ")
+_BEHIND_PREFIX = re.compile(
+    r"(?:^|[\s`'\"(>|:\]])(?P<type>(?:[A-Za-z_]\w*\.){0,6}[A-Z]\w{2,60}(?:Error|Exception|Interrupt)): (?P<message>\S.*)"
+)
+#: error codes of the CUDA, HIP and Ascend runtimes, and how torch and TVM introduce them
+_CODES = re.compile(
+    r"\b(?:CUDA_ERROR_[A-Z_]{3,}|cudaError[A-Z]\w+|hipError[A-Z]\w+|ACL_ERROR_\w+|CUBLAS_STATUS_[A-Z_]+|CUDNN_STATUS_[A-Z_]+)\b"
+    r"|\b(?:CUDA|HIP|ACL|NPU)(?: runtime| driver)? error(?: code)?\b[:= ]|\berror code:? (?:is )?50\d{4}\b|\bEZ9999\b"
+)
+
+
+def read_pasted(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
+    """What the first reader that knows anything in `lines` makes of them."""
+    readers: tuple[Callable[[Sequence[Line], Source], list[ErrorRecord]], ...] = (
+        _exceptions,
+        _sentences,
+        _behind_prefixes,
+        _codes,
+        _raised,
+    )
+    return next((found for read in readers if (found := read(lines, source))), [])
+
+
+def _exceptions(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
+    """Lines that look like the last one of a traceback; pytest's `E   ` is taken off, its further lines go on the message."""
+    found: list[ErrorRecord] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        view = pasted_error(line.view)
+        at += 1
+        parsed = bare_exception_line(view)
+        if parsed is None and not view.startswith("Check failed: "):
+            continue
+        kind, message = parsed or ("", view)
+        while view != line.view and at < len(lines) and pasted_error(lines[at].view) != lines[at].view:
+            message += "\n" + pasted_error(lines[at].view)
+            at += 1
+        found.append(_exception(kind, message, line, source))
+    return found
+
+
+def _sentences(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
+    found = []
+    for at, line in enumerate(lines):
+        match = _COMPILER.search(line.view)
+        if match is not None:
+            below = [after.view for after in lines[at + 1 : at + 1 + _BELOW] if _DETAIL.match(after.view)]
+            text = "\n".join([_sentence(line.view[match.start() :]), *below])
+            found.append(ErrorRecord("compiler", "nvcc", text, quote=quote(line, source.artifact)))
+    return found
+
+
+def _sentence(text: str) -> str:
+    return text if text.startswith(("fatal", "ptxas")) else f"error: {text}"
+
+
+def _behind_prefixes(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
+    return [
+        _exception(match["type"], match["message"].rstrip("`'\")"), line, source)
+        for line in lines
+        if (match := _BEHIND_PREFIX.search(line.view)) is not None
+    ]
+
+
+def _codes(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
+    return [
+        ErrorRecord("check", "runtime", line.view.strip(), quote=quote(line, source.artifact))
+        for line in lines
+        if _CODES.search(line.view) is not None
+    ]
+
+
+def _raised(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
+    """Frames whose last statement raises: a traceback without head, cut before its last line. Other frames are no error."""
+    frames: list[Frame] = []
+    for at, line in enumerate(lines):
+        parsed = frame_line(line.view)
+        if parsed is not None and parsed.named:
+            below = lines[at + 1].view.strip() if at + 1 < len(lines) else ""
+            frames.append(make_frame(parsed, "" if frame_line(below) else below, source.user))
+            last = line
+    if not frames or not frames[-1].text.startswith(("raise ", "assert ")):
+        return []
+    return [ErrorRecord("exception", "", "", frames=tuple(frames), quote=quote(last, source.artifact))]
+
+
+def _exception(kind: str, message: str, line: Line, source: Source) -> ErrorRecord:
+    return ErrorRecord(
+        kind="exception",
+        type=kind,
+        message=message,
+        quote=quote(line, source.artifact),
+        mentions=mentions(message),
+        named=spans([line.view], source.user),
+    )
