@@ -436,8 +436,12 @@ def _explain_text(text: str) -> int:
     if not text.strip():
         raise UsageError("there is no text to explain")
     found = find_fits(text, load_rules(), records_of_text(text, "text", _stages()))
-    sys.stdout.write(show_fits(found, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    sys.stdout.write(show_fits(found))
     return HEALTHY if found.fits else UNKNOWN
+
+
+def _colored() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def _stages() -> Stages:
@@ -461,10 +465,17 @@ def _rules_check(args: argparse.Namespace) -> int:
     from triage.knowledge.check import check_rules, show_checked
 
     stages = _stages()
-    done = check_rules(
-        lambda text, name: records_of_text(text, name, stages), bless=args.bless, strategies=STRATEGIES.keys()
-    )
-    sys.stdout.write(show_checked(done))
+    codes = [code.upper() for code in args.codes]
+    try:
+        done = check_rules(
+            lambda text, name: records_of_text(text, name, stages),
+            bless=args.bless,
+            strategies=STRATEGIES.keys(),
+            codes=codes,
+        )
+    except KeyError as error:
+        raise UsageError(f"there is no rule {error.args[0]}; `triage rules list` names them") from None
+    sys.stdout.write(show_checked(done, args.bless, color=_colored()))
     return FAULT if done.problems else HEALTHY
 
 

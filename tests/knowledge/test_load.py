@@ -55,8 +55,18 @@ def test_only_a_stage_that_runs_the_users_lines_blames_the_frame(tmp_path: Path,
         ('raised_in = ["tilelang/tile.py"]', "raised_in = [3]", 11, "strings only"),
         ('raised_in = ["tilelang/tile.py"]', 'when = ["width is broad"]', 11, "after `is` only known or unknown"),
         ('look_at = "the allocation of {name}"', 'place = "argument"', 15, "belong together"),
-        ("[fix]", "[fixes]", None, "unknown key 'fixes'"),
+        ("[fix]", "[fixes]", 17, "unknown key 'fixes'"),
+        ("[fix]", "[fixes]", 1, "[fix] steps is missing"),
         ('steps = ["Make {name} narrower."]', "", 17, "[fix] steps is missing"),
+        ("(?P<most>\\d+)", "(?P<most>\\d+", 10, "text is not a regular expression: missing )"),
+        ("(?P<most>\\d+)", "(?P<most>\\p{N}+)", 10, "text is not a regular expression: bad escape"),
+        (
+            'text = "Because."',
+            'text = "Because."\n[[known_issues]]\nid = "a/b#1"\nfixed = "2"',
+            24,
+            "unknown key 'fixed'",
+        ),
+        ('title = "The tile is too wide"', "", 1, "title is missing"),
         ('title = "The tile is too wide"', "title = ", 3, "not TOML"),
     ],
 )
@@ -68,11 +78,36 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, old: str, new: str, li
 
 
 def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
-    rule_file(tmp_path, RULE.replace('"dsl"', '"x"').replace('"kernel"', '"y"'))
+    """Of every kind, too: a wrong type does not hide a wrong value, nor an unknown key a broken expression."""
+    wrong = RULE.replace('"dsl"', '"x"').replace('"kernel"', '"y"\nextra = 1').replace("(?P<most>", "(?P<most")
+    rule_file(
+        tmp_path,
+        wrong.replace("[fix]\n", "[fix]\nstrategy = 3\n").replace('on = "error"', 'on = "error"\nwhen = ["a b"]'),
+    )
     rule_file(tmp_path, "code = 3", "TLG902-other")
     found = problems(tmp_path)
     assert {text.split(":")[0].split("/")[1][:6] for text in found} == {"TLG901", "TLG902"}
-    assert sum("is none of" in text for text in found) == 2
+    mine = [text.partition(".toml:")[2] for text in found if "TLG901" in text]
+    assert [text.partition(":")[0] for text in mine] == ["7", "20", "5", "6", "12", "11"], mine
+
+
+def test_a_key_is_not_taken_for_one_inside_a_text(tmp_path: Path) -> None:
+    """`[fix]` and `says =` in an example or an explanation are words."""
+    text = RULE.replace('text = "Because."', "text = '''\n[claim]\nsays = 3\nstage = 4\n'''\nreferences = 5")
+    rule_file(tmp_path, text.replace('stage = "dsl"', "stage = \"dsl\"  # ''' is no quote here"))
+    assert problems(tmp_path)[0].startswith("generation/TLG901-tile-too-wide.toml:26: references must be a list")
+
+
+def test_a_condition_is_named_with_its_own_line(tmp_path: Path) -> None:
+    listed = 'when = [\n  "width > most",\n  "width is broad",\n]\nraised_in'
+    rule_file(tmp_path, RULE.replace("raised_in", listed))
+    assert [text.split(":")[1] for text in problems(tmp_path)] == ["13"]
+
+
+def test_a_faulty_rule_is_not_used(tmp_path: Path) -> None:
+    rule_file(tmp_path, RULE.replace('owner = "kernel"', 'owner = "kernel"\nsevrity = 3'))
+    rules, wrong = read_all(tmp_path)
+    assert rules == [] and len(wrong) == 1
 
 
 def test_two_files_cannot_share_a_code_or_a_name(tmp_path: Path) -> None:
@@ -86,7 +121,7 @@ def test_two_files_cannot_share_a_code_or_a_name(tmp_path: Path) -> None:
 
 def test_what_a_rule_explains_must_exist(tmp_path: Path) -> None:
     rule_file(tmp_path, 'explains = ["TLG777"]\n' + RULE)
-    assert problems(tmp_path) == ["generation/TLG901-tile-too-wide.toml: explains TLG777, which is no rule"]
+    assert problems(tmp_path) == ["generation/TLG901-tile-too-wide.toml:1: explains TLG777, which is no rule"]
 
 
 def test_a_broken_file_does_not_hide_the_sound_ones(tmp_path: Path) -> None:

@@ -38,18 +38,28 @@ from triage.model import ErrorRecord, KernelRecord, WarningRecord, from_json
 Read = Callable[[str, str], Sequence[Record]]
 MARK = "#^ "
 SUFFIXES = (".log", ".json")
+#: Hits that are no output of a real run: what the check in upstream's source prints, with operands filled in.
+FROM_SOURCE = "hit-source-"
 
 
 class FixtureError(ValueError):
-    """A fixture cannot be read; the message says why."""
+    """A fixture cannot be read; the message says why, `line` where, if that can be said."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a hit says about its line (counted from 1, marks taken out): the code and some of the captures."""
+    """What a hit says about its line (counted from 1, marks taken out): the code and some of the captures.
+
+    `at` is the line of the mark itself in the file.
+    """
 
     code: str
     line: int
+    at: int
     captures: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -65,6 +75,11 @@ class Fixture:
     @property
     def name(self) -> str:
         return f"{self.path.parent.name}/{self.path.name}"
+
+    @property
+    def from_source(self) -> bool:
+        """Whether it is written from the check in upstream's source, for a place that no machine at hand reaches."""
+        return self.path.name.startswith(FROM_SOURCE)
 
     def facts_of(self, record: Record) -> Mapping[str, Any]:
         """The facts that were known about one of its records."""
@@ -101,23 +116,23 @@ def take_marks(raw: str) -> tuple[str, list[Mark]]:
     """The text without its marks, and the marks. Raises `FixtureError` for a mark that is none."""
     kept: list[str] = []
     marks = []
-    for line in raw.splitlines(keepends=True):
+    for number, line in enumerate(raw.splitlines(keepends=True), 1):
         if line.startswith(MARK):
-            marks.append(_mark(line, len(kept)))
+            marks.append(_mark(line, len(kept), number))
         else:
             kept.append(line)
     return "".join(kept), marks
 
 
-def _mark(line: str, above: int) -> Mark:
+def _mark(line: str, above: int, at: int) -> Mark:
     try:
         code, *pairs = shlex.split(line[len(MARK) :])
         captures = {name: literal(value) for name, value in (pair.split("=", 1) for pair in pairs)}
     except ValueError as error:
-        raise FixtureError(f"not a mark: {line.strip()!r} ({error})") from None
+        raise FixtureError(f"not a mark: {line.strip()!r} ({error})", at) from None
     if above == 0:
-        raise FixtureError("a mark stands below the line it is about")
-    return Mark(code, above, captures)
+        raise FixtureError("a mark stands below the line it is about", at)
+    return Mark(code, above, at, captures)
 
 
 def _recorded(raw: str) -> list[tuple[Record, Mapping[str, Any]]]:
@@ -147,20 +162,20 @@ def _record(entry: Mapping[str, Any]) -> Record:
     return replace(record, about=about)
 
 
-def mark_problems(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, Trial]]) -> list[str]:
-    """What the marks of a hit say and the match does not do."""
+def mark_problems(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, Trial]]) -> list[tuple[int, str]]:
+    """What the marks of a hit say and the match does not do, with the line of the mark in the file."""
     problems = []
     lines = fixture.text.splitlines()
     for mark in fixture.marks:
         if mark.code != rule.code:
-            problems.append(f"marks {mark.code} beside {rule.code}")
+            problems.append((mark.at, f"marks {mark.code} beside {rule.code}"))
             continue
         if not any(_lies_in(rule, record, lines[mark.line - 1]) for record, _ in trials):
-            problems.append(f"line {mark.line} is marked, but the match lies elsewhere")
+            problems.append((mark.at, f"line {mark.line} is marked, but the match lies elsewhere"))
         for name, value in mark.captures.items():
             seen = [trial.captures.get(name) for _, trial in trials]
             if value not in seen:
-                problems.append(f"{name} is marked {value!r}, but captured was {seen[0]!r}")
+                problems.append((mark.at, f"{name} is marked {value!r}, but captured was {seen[0]!r}"))
     return problems
 
 

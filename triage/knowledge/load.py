@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import regex
+import tomli  # compiled, it is three times as fast as tomllib: rules are read at every start
 
 from triage import conditions, model
 from triage.knowledge import rule as schema
 from triage.knowledge.files import CATEGORY_LETTERS, CODE, rule_files, rules_root
-from triage.knowledge.match import USER, compiled
+from triage.knowledge.match import USER
 from triage.knowledge.pattern import PatternError, tree
+from triage.knowledge.positions import Positions
 from triage.knowledge.rule import Claim, KnownIssue, Match, Problem, Rule, RuleErrors, RuleFix, RuleSet
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -32,6 +34,7 @@ TOP = {
     "explains": list,
 }
 SECTIONS: dict[str, dict[str, Any]] = {
+    "": TOP,
     "match": {"on": str, "text": str, "line": str, "when": list, "unless": list, "raised_in": list, "same_fault": list},
     "claim": {"says": str, "look_at": str, "place": str, "argument": str},
     "fix": {"steps": list, "strategy": str | list},
@@ -49,6 +52,24 @@ REQUIRED = {
 }
 
 
+@dataclass(frozen=True)
+class RuleFile:
+    """One file: the rule as far as it can be read, and what is wrong with it. `shown` is its path below the rules folder."""
+
+    shown: str
+    text: str
+    rule: Rule | None
+    problems: tuple[Problem, ...] = ()
+
+    @cached_property
+    def positions(self) -> Positions:
+        return Positions(self.text)
+
+    def problem(self, section: str, key: str, message: str, shows: str = "") -> Problem:
+        """Something wrong with a key; `shows` tells its line where the value has several."""
+        return Problem(self.shown, self.positions.line(section, key, shows), message)
+
+
 def load_rules(root: Path | None = None) -> RuleSet:
     """Read every rule. Raises `RuleErrors` with all problems of all files, `FileNotFoundError` without a folder."""
     root = root or rules_root()
@@ -59,53 +80,52 @@ def load_rules(root: Path | None = None) -> RuleSet:
 
 
 def read_all(root: Path) -> tuple[list[Rule], list[Problem]]:
-    """The rules that can be read, in the order of their codes, and all problems. Raises `FileNotFoundError`."""
+    """The rules with which nothing is wrong, in the order of their codes, and all problems. Raises `FileNotFoundError`."""
+    files = read_files(root)
+    problems = [problem for file in files for problem in file.problems]
+    sound = [file for file in files if not file.problems]
+    problems += problems_across(sound)
+    return sorted((file.rule for file in sound if file.rule), key=lambda rule: rule.code), problems
+
+
+def read_files(root: Path) -> list[RuleFile]:
+    """Every rule file, in the order of the codes. Raises `FileNotFoundError`."""
     if not root.is_dir():
         raise FileNotFoundError(f"no rules folder at {root}")
-    rules: list[Rule] = []
-    problems: list[Problem] = []
-    for path in rule_files(root):
-        found, wrong = read_rule(path, root)
-        problems += wrong
-        if found:
-            rules.append(found)
-    problems += _across(rules, root)
-    return sorted(rules, key=lambda rule: rule.code), problems
+    return [read_file(path, f"{path.parent.name}/{path.name}") for path in rule_files(root)]
 
 
-def read_rule(path: Path, root: Path | None = None) -> tuple[Rule | None, list[Problem]]:
-    """Read one file; a rule or the problems that keep it from being one."""
-    shown = str(path.relative_to(root)) if root and path.is_relative_to(root) else str(path)
+def read_file(path: Path, shown: str | None = None) -> RuleFile:
+    """Read one file."""
+    shown = shown or str(path)
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        return None, [Problem(shown, None, f"cannot be read: {error}")]
+        return RuleFile(shown, "", None, (Problem(shown, None, f"cannot be read: {error}"),))
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        at = re.search(r"at line (\d+)", str(error))
-        return None, [Problem(shown, int(at[1]) if at else None, f"not TOML: {error}")]
-    reader = _Reader(shown, text, data)
+        data = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        return RuleFile(shown, text, None, (Problem(shown, error.lineno, f"not TOML: {error}"),))
+    reader = _Reader(RuleFile(shown, text, None), data)
     found = reader.rule(path)
-    return (None, reader.problems) if reader.problems else (found, [])
+    return RuleFile(shown, text, found, tuple(reader.problems))
 
 
-def _across(rules: list[Rule], root: Path) -> list[Problem]:
+def problems_across(files: Iterable[RuleFile]) -> list[Problem]:
     """What is wrong only in the company of the other rules."""
+    readable = [(file, file.rule) for file in files if file.rule]
     problems = []
     codes: dict[str, Rule] = {}
     names: dict[str, Rule] = {}
-    for rule in rules:
-        shown = str(rule.path.relative_to(root)) if rule.path else rule.code
-        for key, seen, what in ((rule.code, codes, "code"), (rule.name, names, "name")):
-            if key in seen:
-                problems.append(Problem(shown, None, f"{what} {key!r} is taken by {seen[key].code}-{seen[key].name}"))
+    for file, rule in readable:
+        for what, key, seen in (("code", rule.code, codes), ("name", rule.name, names)):
+            if other := seen.get(key):
+                problems.append(file.problem("", what, f"{what} {key!r} is taken by {other.code}-{other.name}"))
             seen.setdefault(key, rule)
-    for rule in rules:
+    for file, rule in readable:
         for code in rule.explains:
             if code not in codes:
-                shown = str(rule.path.relative_to(root)) if rule.path else rule.code
-                problems.append(Problem(shown, None, f"explains {code}, which is no rule"))
+                problems.append(file.problem("", "explains", f"explains {code}, which is no rule", code))
     return problems
 
 
@@ -114,34 +134,29 @@ def _listed(names: str | list[str]) -> tuple[str, ...]:
 
 
 class _Reader:
-    """Reads one parsed file and collects what is wrong with it, with the line of the key."""
+    """Reads one parsed file and collects what is wrong with it. Values that are wrong count as not given."""
 
-    def __init__(self, file: str, text: str, data: dict[str, Any]) -> None:
-        self.file, self.lines, self.data = file, text.splitlines(), data
+    def __init__(self, file: RuleFile, data: dict[str, Any]) -> None:
+        self.file, self.data = file, data
         self.problems: list[Problem] = []
+        self.values: dict[str, dict[str, Any]] = {}
 
     def rule(self, path: Path) -> Rule | None:
-        top = {key: value for key, value in self.data.items() if key not in SECTIONS and key != "known_issues"}
-        self._check("", top, TOP)
-        parts = {}
-        for section, keys in SECTIONS.items():
-            part = self.data.get(section, {})
-            if not isinstance(part, dict):
-                self._wrong("", section, f"[{section}] must be a table")
-                part = {}
-            self._check(section, part, keys)
-            parts[section] = part
+        """The rule of what can be read; None without a code and a kind of record."""
+        for section in SECTIONS:
+            self.values[section] = self._section(section)
         issues = self._known_issues()
-        if self.problems:
+        top, match, claim = (self.values[section] for section in ("", "match", "claim"))
+        fix, why, example = (self.values[section] for section in ("fix", "why", "example"))
+        self._allowed()
+        self._names(path)
+        self._patterns(match)
+        self._together(match, claim)
+        conditions_of = {key: self._conditions(key) for key in ("when", "unless", "same_fault")}
+        if not top.get("code") or not match.get("on"):
             return None
-        self._values(top, parts["match"], parts["claim"], path)
-        conditions_of = {key: self._conditions(key, parts["match"]) for key in ("when", "unless", "same_fault")}
-        if self.problems:
-            return None
-        match, claim, fix, why = parts["match"], parts["claim"], parts["fix"], parts["why"]
-        place = claim.get("place") or schema.default_place(top["stage"])
         return Rule(
-            **{key: top[key] for key in REQUIRED[""]},
+            **{key: top.get(key, "") for key in REQUIRED[""]},
             level=top.get("level", "fault"),
             confidence=top.get("confidence", "confirmed"),
             checked_with=tuple(top.get("checked_with", schema.DEFAULT_CHECKED_WITH)),
@@ -153,19 +168,35 @@ class _Reader:
                 raised_in=tuple(match.get("raised_in", ())),
                 **conditions_of,
             ),
-            claim=Claim(claim["says"], claim.get("look_at", ""), place, claim.get("argument")),
-            fix=RuleFix(tuple(fix["steps"]), _listed(fix.get("strategy", []))),
-            why=why["text"].strip(),
+            claim=Claim(
+                claim.get("says", ""),
+                claim.get("look_at", ""),
+                claim.get("place") or schema.default_place(top.get("stage", "")),
+                claim.get("argument"),
+            ),
+            fix=RuleFix(tuple(fix.get("steps", ())), _listed(fix.get("strategy", []))),
+            why=why.get("text", "").strip(),
             references=tuple(why.get("references", ())),
-            wrong=parts["example"].get("wrong"),
-            right=parts["example"].get("right"),
-            check_steps=tuple(parts["check"].get("steps", ())),
+            wrong=example.get("wrong"),
+            right=example.get("right"),
+            check_steps=tuple(self.values["check"].get("steps", ())),
             known_issues=issues,
             path=path,
         )
 
-    def _check(self, section: str, part: Mapping[str, Any], keys: Mapping[str, Any]) -> None:
-        """Unknown keys, wrong types, missing or empty required keys."""
+    def _section(self, section: str) -> dict[str, Any]:
+        if not section:
+            part = {k: v for k, v in self.data.items() if k not in SECTIONS and k != "known_issues"}
+        else:
+            part = self.data.get(section, {})
+            if not isinstance(part, dict):
+                self._wrong("", section, f"[{section}] must be a table")
+                part = {}
+        return self._checked(section, part, SECTIONS[section])
+
+    def _checked(self, section: str, part: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
+        """The well-formed values; told are unknown keys, wrong types, and missing or empty required keys."""
+        good = {}
         for key, value in part.items():
             if key not in keys:
                 self._wrong(section, key, f"unknown key {key!r}; known: {', '.join(keys)}")
@@ -173,56 +204,73 @@ class _Reader:
                 self._wrong(section, key, f"{key} must be a {'string' if keys[key] is str else 'list'}")
             elif isinstance(value, list) and not all(isinstance(item, str) for item in value):
                 self._wrong(section, key, f"{key} must hold strings only")
+            else:
+                good[key] = value
         for key in REQUIRED.get(section, ()):
             if not part.get(key):
                 self._wrong(section, key, f"{f'[{section}] ' if section else ''}{key} is missing")
+        return good
 
-    def _values(self, top: dict[str, Any], match: dict[str, Any], claim: dict[str, Any], path: Path) -> None:
-        """Values out of a fixed set, and the names that must agree with the file."""
-        allowed: list[tuple[str, str, Any, tuple[str, ...]]] = [
-            ("", "category", top["category"], tuple(CATEGORY_LETTERS)),
-            ("", "stage", top["stage"], model.STAGES),
-            ("", "owner", top["owner"], tuple(model.Owner)),
-            ("", "level", top.get("level", "fault"), schema.LEVELS),
-            ("", "confidence", top.get("confidence", "confirmed"), tuple(model.Confidence)),
-            ("match", "on", match["on"], schema.ON),
-            ("claim", "place", claim.get("place", "frame"), schema.PLACES),
-        ]
-        for section, key, value, values in allowed:
-            if value not in values:
+    def _allowed(self) -> None:
+        """Values out of a fixed set; one that is none of it is told and dropped."""
+        allowed: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+            ("", "category", tuple(CATEGORY_LETTERS)),
+            ("", "stage", model.STAGES),
+            ("", "owner", tuple(model.Owner)),
+            ("", "level", schema.LEVELS),
+            ("", "confidence", tuple(model.Confidence)),
+            ("match", "on", schema.ON),
+            ("claim", "place", schema.PLACES),
+        )
+        for section, key, values in allowed:
+            value = self.values[section].get(key)
+            if value and value not in values:
                 self._wrong(section, key, f"{key} {value!r} is none of {', '.join(values)}")
-        if not CODE.fullmatch(top["code"]):
-            self._wrong("", "code", f"code {top['code']!r} is not TL + one of G C P I E + three digits")
-        elif top["code"][2] != CATEGORY_LETTERS.get(top["category"]):
-            self._wrong("", "code", f"code {top['code']} does not belong to category {top['category']!r}")
-        if not NAME.fullmatch(top["name"]):
-            self._wrong("", "name", f"name {top['name']!r} is not words of small letters joined by -")
-        if path.name != f"{top['code']}-{top['name']}.toml":
-            self._wrong("", "code", f"the file should be called {top['code']}-{top['name']}.toml")
-        if path.parent.name != top["category"]:
-            self._wrong("", "category", f"the file should lie in {top['category']}/")
+                del self.values[section][key]
+
+    def _names(self, path: Path) -> None:
+        """The code and the name, which must agree with the file."""
+        top = self.values[""]
+        code, name, category = top.get("code"), top.get("name"), top.get("category")
+        if code and not CODE.fullmatch(code):
+            self._wrong("", "code", f"code {code!r} is not TL + one of G C P I E + three digits")
+            code = top.pop("code", None)
+        elif code and category and code[2] != CATEGORY_LETTERS[category]:
+            self._wrong("", "code", f"code {code} does not belong to category {category!r}")
+        if name and not NAME.fullmatch(name):
+            self._wrong("", "name", f"name {name!r} is not words of small letters joined by -")
+        if code and name and path.name != f"{code}-{name}.toml":
+            self._wrong("", "code", f"the file should be called {code}-{name}.toml")
+        if category and path.parent.name != category:
+            self._wrong("", "category", f"the file should lie in {category}/")
+
+    def _patterns(self, match: dict[str, Any]) -> None:
         for key in ("text", "line"):
             try:
-                compiled(match.get(key, ""))
                 tree(match.get(key, ""))
-            except (regex.error, PatternError) as error:
-                self._wrong("match", key, f"{key} is not a regular expression that re and regex both read: {error}")
-        if not match.get("text") and not match.get("when"):
+            except PatternError as error:
+                self._wrong("match", key, f"{key} is not a regular expression: {error}")
+                del match[key]
+
+    def _together(self, match: dict[str, Any], claim: dict[str, Any]) -> None:
+        """Keys that need each other."""
+        given = self.data.get("match", {})
+        if isinstance(given, dict) and not given.get("text") and not given.get("when"):
             self._wrong("match", "on", "a rule needs text or when")
         if (claim.get("place") in schema.NAMING_PLACES) != ("argument" in claim):
             self._wrong("claim", "place", f"place = {' or '.join(schema.NAMING_PLACES)} and argument belong together")
-        if match.get("raised_in") and match["on"] != "error":
+        if match.get("raised_in") and match.get("on", "error") != "error":
             self._wrong("match", "raised_in", "only an error has a raising frame")
         if match.get("line") and match.get("raised_in") != [USER]:
             self._wrong("match", "line", 'line goes with raised_in = ["user"]: only there the line is the user\'s')
 
-    def _conditions(self, key: str, match: dict[str, Any]) -> tuple[conditions.Condition, ...]:
+    def _conditions(self, key: str) -> tuple[conditions.Condition, ...]:
         parsed = []
-        for text in match.get(key, ()):
+        for text in self.values["match"].get(key, ()):
             try:
                 parsed.append(conditions.parse(text))
             except conditions.ConditionError as error:
-                self._wrong("match", key, f"{key}: {error}")
+                self._wrong("match", key, f"{key}: {error}", text)
         return tuple(parsed)
 
     def _known_issues(self) -> tuple[KnownIssue, ...]:
@@ -230,23 +278,14 @@ class _Reader:
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             self._wrong("", "known_issues", "known_issues must be [[known_issues]] tables")
             return ()
+        found = []
         for entry in entries:
-            self._check("known_issues", entry, KNOWN_ISSUE)
-            if not entry.get("id"):
+            good = self._checked("known_issues", entry, KNOWN_ISSUE)
+            if good.get("id"):
+                found.append(KnownIssue(**good))
+            else:
                 self._wrong("known_issues", "id", "[[known_issues]] id is missing")
-        return () if self.problems else tuple(KnownIssue(**entry) for entry in entries)
+        return tuple(found)
 
-    def _wrong(self, section: str, key: str, message: str) -> None:
-        self.problems.append(Problem(self.file, self._line(section, key), message))
-
-    def _line(self, section: str, key: str) -> int | None:
-        """The line of `key` in `section`, else of the section's header. A guess for keys inside multi-line strings."""
-        now, header = "", None
-        for number, line in enumerate(self.lines, 1):
-            if opened := re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]?\]\s*(#|$)", line):
-                now = opened[1]
-                if now in (section, key):
-                    header = header or number
-            elif now == section and re.match(rf'\s*"?{re.escape(key)}"?\s*=', line):
-                return number
-        return header
+    def _wrong(self, section: str, key: str, message: str, shows: str = "") -> None:
+        self.problems.append(self.file.problem(section, key, message, shows))

@@ -50,6 +50,27 @@ def group_names(pattern: str) -> frozenset[str]:
     return frozenset(re.sub(r"__\d+$", "", name) for name in tree(pattern).state.groupdict)
 
 
+def certain_groups(pattern: str) -> frozenset[str]:
+    """The names of the groups that every match captures, in whichever alternative it does. Raises `PatternError`."""
+    parsed = tree(pattern)
+    named = {number: re.sub(r"__\d+$", "", name) for name, number in parsed.state.groupdict.items()}
+    return _certain(parsed, named)
+
+
+def _certain(nodes: Any, named: dict[int, str]) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    for kind, value in nodes:
+        if kind is op.SUBPATTERN:
+            found |= _certain(value[-1], named) | {named[n] for n in value[:1] if n in named}
+        elif kind is op.BRANCH:
+            found |= frozenset.intersection(*(_certain(branch, named) for branch in value[1]))
+        elif kind is op.ATOMIC_GROUP:
+            found |= _certain(value, named)
+        elif kind in REPEATS and value[0] >= 1:
+            found |= _certain(value[2], named)
+    return found
+
+
 @lru_cache(maxsize=1024)
 def alternatives(pattern: str) -> tuple[Alternative, ...]:
     """The ways to match, each as the literal fragments that must then appear in this order. Raises `PatternError`."""
@@ -258,6 +279,21 @@ def _set_takes_break(items: Any) -> bool:
     return taken is not negated
 
 
+def asks_for_ends(pattern: str) -> bool:
+    r"""Whether it asks for the begin or the end of the whole text (`\A`, `\Z`). Raises `PatternError`."""
+    return _has(tree(pattern), (op.AT_BEGINNING_STRING, op.AT_END_STRING))
+
+
+def _has(nodes: Any, places: tuple[Any, ...]) -> bool:
+    for kind, value in _ungrouped(nodes):
+        if kind is op.AT and value in places:
+            return True
+        bodies = [value[2]] if kind in REPEATS else value[1] if kind is op.BRANCH else []
+        if any(_has(body, places) for body in bodies):
+            return True
+    return False
+
+
 def nested_repeat(pattern: str) -> bool:
     """Whether an unbounded repeat holds another one, which can take exponential time. Raises `PatternError`."""
     return _nested(tree(pattern), inside=False)
@@ -281,16 +317,15 @@ def _nested(nodes: Any, inside: bool) -> bool:
 
 
 def probes(pattern: str) -> list[str]:
-    """Texts made to be slow for this expression: long runs, and its own fragments over and over, before and after runs.
+    """Texts made to be slow for this expression: long runs, its own fragments over and over, and around runs.
 
-    An engine gives up at once where a demanded fragment is absent, so each fragment stands at the end of one, too.
+    An engine gives up at once where a demanded fragment is absent, so each stands behind a run, too.
     """
     texts = {filler * PROBE_LENGTH for filler in FILLERS}
     for way in _ways(pattern)[:4]:
         for piece in ("".join(way), *way):
             if piece:
                 texts.add((piece * PROBE_LENGTH)[:PROBE_LENGTH])
-                texts |= {piece + filler * PROBE_LENGTH for filler in FILLERS}
-                texts |= {filler * PROBE_LENGTH + piece for filler in FILLERS}
+                texts |= {piece + filler * PROBE_LENGTH + piece for filler in FILLERS}
         texts.add("a".join(reversed(way)) * (PROBE_LENGTH // max(1, len("".join(way)))))
     return sorted(texts)
