@@ -47,6 +47,7 @@ DETECTORS = (
     atomics.on_registers,  # atomic-on-registers
     barriers.divergent,  # divergent-barrier
     warp_groups.without_threads,  # warp-group-without-threads
+    pipeline.overwritten,  # pipelined-overwrite
     loops.breaks,  # break-in-parallel
     loops.not_carried,  # value-not-carried
     # works, and not as the author hoped

@@ -1,16 +1,25 @@
-"""The depth of a software pipeline against the loop it runs in."""
+"""Software pipelines: their depth against the loop they run in, and loads that go ahead of reads."""
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Iterator
 
+from triage.lints import arithmetic
 from triage.lints.devices import Device
-from triage.lints.hazard import Hazard
-from triage.lints.program import Program
-from triage.lints.shared_memory import num_stages
+from triage.lints.hazard import Certainty, Hazard, label
+from triage.lints.program import Program, Visit, ranked, shared, shown
+from triage.lints.shared_memory import copies_from_global, num_stages
+from triage.model import Access, BufferInfo, Statement
 
 #: what the author writes, and the annotation it becomes
 MANUAL = {"order": "tl_pipeline_order", "stage": "tl_pipeline_stage"}
+
+#: loops whose iterations do not come one after the other
+SPREAD = frozenset({"parallel", "vectorized"})
+#: the first architecture with bulk copies (TMA)
+FIRST_BULK = 90
 
 
 def stages(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
@@ -41,3 +50,94 @@ def schedule(program: Program, device: Device, source: str | None) -> Iterator[H
                 "num_stages": num_stages(visit.statement),
             }
             yield Hazard("pipeline-schedule-ignored", loop.var, visit.at, fields=fields)
+
+
+def overwritten(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """A shared tile that an iteration reads first and then loads anew, for the next iteration to read.
+
+    0.1.15 takes the load for the producer of the iteration it stands in: it goes ahead of the read, and nothing waits
+    for it. Measured on sm_90: with two and more stages every such loop is wrong, with one stage those whose load is
+    a bulk copy; without pipelining all are right.
+    """
+    if program.target_kind() != "cuda":
+        return
+    for visit in program.visits:
+        loop = visit.statement.loop
+        depth = num_stages(visit.statement)
+        if (
+            loop is None
+            or depth < 1
+            or any(key in loop.annotations for key in MANUAL.values())
+            or loop.extent in (0, 1)
+        ):
+            continue
+        inside = [v for v in program.visits if any(parent is visit.statement for parent in v.parents)]
+        if any(v.statement.kind == "call" for v in inside):
+            continue  # barriers or copies by hand: their author pipelines
+        for read, load, buffer in _read_then_loaded(program, visit.statement, inside):
+            bulk = load.statement.kind == "op" and _copies_in_bulk(program, device)
+            if depth > 1 or bulk:
+                fields = {"buffer": shown(buffer), "loop": loop.var, "num_stages": depth}
+                why = label(read.at, f"reads what the iteration before loaded into {shown(buffer)}")
+                certainty: Certainty = "certain" if depth > 1 else "likely"
+                yield Hazard("pipelined-overwrite", shown(buffer), load.at, why, fields, certainty)
+
+
+def _read_then_loaded(
+    program: Program, loop: Statement, inside: list[Visit]
+) -> Iterator[tuple[Visit, Visit, BufferInfo]]:
+    """Shared buffers whose first use in an iteration is a read, and whose only write is a later load of the same part."""
+    uses: dict[str, list[tuple[Visit, Access]]] = defaultdict(list)
+    for visit in inside:
+        for access in visit.statement.accesses:
+            uses[access.buffer].append((visit, access))
+    for name, seen in uses.items():
+        buffer = program.buffers.get(name)
+        if buffer is None or not shared(buffer) or buffer.alias_of is not None or _viewed(program, buffer):
+            continue
+        (read, first), *_ = seen
+        writes = [(visit, access) for visit, access in seen if access.mode != "read"]
+        if first.mode != "read" or len(writes) != 1:
+            continue
+        load, written = writes[0]
+        if not (ranked(first, buffer) and ranked(written, buffer)):
+            continue
+        plain = not (read.conditional or load.conditional or first.guarded or written.guarded)
+        spans = _span(read, first), _span(load, written)
+        if (
+            plain
+            and None not in spans
+            and spans[0] == spans[1]
+            and copies_from_global(program, load)
+            and _part(loop, read) is not _part(loop, load)
+        ):
+            yield read, load, buffer
+
+
+def _span(visit: Visit, access: Access) -> list[tuple[int, int]] | None:
+    """First and last element of every dimension, if it is the same part in every iteration of serial loops."""
+    spread = {p.loop.var for p in visit.parents if p.loop is not None and p.loop.kind in SPREAD}
+    span: list[tuple[int, int]] = []
+    for index, low, high, extent in zip(access.index, access.low, access.high, access.extent, strict=True):
+        expr = arithmetic.parse(index)
+        if expr is None or not arithmetic.names(expr) <= spread or low is None or high is None or extent is None:
+            return None
+        span.append((low, high + extent - 1))
+    return span if access.exact else None
+
+
+def _part(loop: Statement, visit: Visit) -> Statement:
+    """The statement of the loop's body that a statement inside belongs to."""
+    chain = (*visit.parents, visit.statement)
+    return next(inner for outer, inner in itertools.pairwise(chain) if outer is loop)
+
+
+def _viewed(program: Program, buffer: BufferInfo) -> bool:
+    return any(other.alias_of == buffer.name for other in program.buffers.values())
+
+
+def _copies_in_bulk(program: Program, device: Device) -> bool:
+    """Whether a copy from global to shared memory may become a bulk copy (TMA): from sm_90 on, unless switched off."""
+    number = device.arch.removeprefix("sm_").rstrip("af")
+    off = any(program.kernel.pass_configs.get(key) for key in ("tl.disable_tma_lower", "tl.disable_warp_specialized"))
+    return number.isdigit() and int(number) >= FIRST_BULK and not off

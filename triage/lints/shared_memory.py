@@ -96,7 +96,7 @@ def _versioned(program: Program) -> Iterator[Versioned]:
             continue
         inside = [v for v in program.visits if visit.statement in v.parents]
         filled = {
-            a.buffer for v in inside if _copies_from_global(program, v) for a in v.statement.accesses if _writes(a.mode)
+            a.buffer for v in inside if copies_from_global(program, v) for a in v.statement.accesses if _writes(a.mode)
         }
         read = {a.buffer for v in inside for a in v.statement.accesses if a.mode != "write"}
         for name in sorted(filled & read):
@@ -115,7 +115,7 @@ def _writes(mode: str) -> bool:
     return mode != "read"
 
 
-def _copies_from_global(program: Program, visit: Visit) -> bool:
+def copies_from_global(program: Program, visit: Visit) -> bool:
     if visit.statement.kind not in ("op", "store"):
         return False
     scopes = {
