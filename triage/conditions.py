@@ -6,6 +6,7 @@ not hold, whatever its operator, except `is unknown`. A condition explains itsel
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
 }
+
+QUOTING = re.compile(r"""['"\\]""")
 
 
 class ConditionError(ValueError):
@@ -50,7 +53,7 @@ class Holding:
 def parse(text: str) -> Condition:
     """Parse one condition. Raises `ConditionError`."""
     try:
-        words = shlex.split(text)
+        words = shlex.split(text) if QUOTING.search(text) else text.split()  # as most are, and much faster
     except ValueError as error:
         raise ConditionError(f"{text!r}: {error}") from None
     if len(words) < 3:

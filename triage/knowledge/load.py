@@ -43,6 +43,16 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "check": {"steps": list},
 }
 KNOWN_ISSUE = {"id": str, "fixed_in": str, "note": str}
+#: section, key and the values there are
+ALLOWED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("", "category", tuple(CATEGORY_LETTERS)),
+    ("", "stage", model.STAGES),
+    ("", "owner", tuple(model.Owner)),
+    ("", "level", schema.LEVELS),
+    ("", "confidence", tuple(model.Confidence)),
+    ("match", "on", schema.ON),
+    ("claim", "place", schema.PLACES),
+)
 REQUIRED = {
     "": ("code", "name", "title", "category", "stage", "owner"),
     "match": ("on",),
@@ -99,7 +109,7 @@ def read_file(path: Path, shown: str | None = None) -> RuleFile:
     """Read one file."""
     shown = shown or str(path)
     try:
-        text = path.read_text("utf-8")
+        text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         return RuleFile(shown, "", None, (Problem(shown, None, f"cannot be read: {error}"),))
     try:
@@ -213,16 +223,7 @@ class _Reader:
 
     def _allowed(self) -> None:
         """Values out of a fixed set; one that is none of it is told and dropped."""
-        allowed: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-            ("", "category", tuple(CATEGORY_LETTERS)),
-            ("", "stage", model.STAGES),
-            ("", "owner", tuple(model.Owner)),
-            ("", "level", schema.LEVELS),
-            ("", "confidence", tuple(model.Confidence)),
-            ("match", "on", schema.ON),
-            ("claim", "place", schema.PLACES),
-        )
-        for section, key, values in allowed:
+        for section, key, values in ALLOWED:
             value = self.values[section].get(key)
             if value and value not in values:
                 self._wrong(section, key, f"{key} {value!r} is none of {', '.join(values)}")
