@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from lint_kernels import buffer, kernel, kinds, only, op, whole
 
-from triage.model import KernelRecord, Place
+from triage.model import KernelRecord, Place, Statement, TileOp
 
 
 def gemm(
@@ -52,3 +54,51 @@ def test_operands_no_instruction_reads(scopes: tuple[str, str, str], operand: st
 
 def test_an_accumulator_in_tensor_memory() -> None:
     assert kinds(gemm(scopes=("shared.dyn", "shared.dyn", "shared.tmem")), "sm_100a") == []
+
+
+def narrow_gemm(
+    a: str = "int8", b: str = "int8", c: str = "int32", scope: str = "shared.dyn", **params: object
+) -> Statement:
+    values = {"transpose_A": False, "transpose_B": True, "M": 64, "N": 128, "K": 64, **params}
+    return dataclasses.replace(
+        op("gemm", line=9), op=TileOp("gemm", (f"{a}_{scope}[…]", f"{b}_{scope}[…]", f"{c}_acc[…]"), values)
+    )
+
+
+NARROW = [
+    buffer(f"{dtype}_{scope}", (128, 128), scope, dtype, line=4)
+    for dtype in ("float8_e4m3fn", "int8", "float16")
+    for scope in ("shared.dyn", "local.fragment")
+] + [buffer(f"{dtype}_acc", (64, 128), "local.fragment", dtype) for dtype in ("float32", "int32")]
+
+
+@pytest.mark.parametrize(("a", "c"), [("float8_e4m3fn", "float32"), ("int8", "int32")])
+@pytest.mark.parametrize(("wrong", "role"), [({"transpose_B": False}, "B"), ({"transpose_A": True}, "A")])
+def test_an_operand_across_k(a: str, c: str, wrong: dict[str, bool], role: str) -> None:
+    hazard = only(kernel(NARROW, narrow_gemm(a, a, c, **wrong)), "gemm-operand-not-k-major")
+    assert hazard.at == Place("kernel.py", 9) and hazard.labels[0].line == 4
+    assert hazard.fields == {"operand": role, "buffer": f"{a}_shared.dyn", "dtype": a, "arch": "sm_90"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        kernel(NARROW, narrow_gemm()),
+        kernel(NARROW, narrow_gemm("float16", "float16", "float32", transpose_B=False)),  # a transposed form exists
+        kernel(NARROW, narrow_gemm(transpose_B=False, M=32)),  # too few rows for it in any case
+        kernel(NARROW, narrow_gemm(transpose_B=False, K=48)),
+        kernel(NARROW, narrow_gemm(transpose_B=False), threads=(64,)),
+        kernel(NARROW, narrow_gemm(transpose_B=False, scope="local.fragment")),
+        kernel(NARROW, narrow_gemm(c="float32", transpose_B=False)),
+        kernel(NARROW, narrow_gemm(transpose_B="flag")),
+        kernel(NARROW, narrow_gemm(transpose_B=False), pass_configs={"tl.disable_wgmma": True}),
+    ],
+)
+def test_gemms_that_lose_nothing(record: KernelRecord) -> None:
+    assert kinds(record) == []
+
+
+def test_only_hopper_and_only_if_the_source_says_so() -> None:
+    record = kernel(NARROW, narrow_gemm(transpose_B=False))
+    assert kinds(record, "sm_80") == [] and kinds(record, source="tl::wgmma_ss<…>(…)") == []
+    assert kinds(record, source="tl::mma_sync<…>(…)") == ["gemm-operand-not-k-major"]

@@ -8,6 +8,7 @@ is a fault or advice, is the business of the rules (`on = "hazard"`).
 from __future__ import annotations
 
 from triage.lints import (
+    accumulators,
     atomics,
     barriers,
     bounds,
@@ -51,7 +52,9 @@ DETECTORS = (
     loops.breaks,  # break-in-parallel
     loops.not_carried,  # value-not-carried
     # works, and not as the author hoped
+    accumulators.narrow,  # narrow-accumulator
     registers.fragments,  # fragment-over-registers
+    operands.not_k_major,  # gemm-operand-not-k-major
     pipeline.stages,  # pipeline-deeper-than-loop
     pipeline.schedule,  # pipeline-schedule-ignored
     vectors.extents,  # vector-extent

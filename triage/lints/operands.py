@@ -6,19 +6,28 @@ from collections.abc import Iterator
 
 from triage.lints.devices import Device
 from triage.lints.hazard import Hazard, label
-from triage.lints.program import Program, Visit, shown
+from triage.lints.program import Program, Visit, shared, shown
 from triage.model import BufferInfo
 
 GEMMS = frozenset({"gemm", "wgmma_gemm", "tcgen05_gemm"})
 #: the first architecture whose tensor cores TileLang gives every gemm to, by `mma` instructions
 FIRST_MMA = 80
+#: the architectures with warp-group instructions (`wgmma`), and what these ask of a tile of 8-bit elements
+HOPPER = frozenset({"sm_90", "sm_90a"})
+WGMMA_ROWS, WGMMA_THREADS, WGMMA_K = 64, 128, 32
+#: 8-bit elements → the accumulators that go with them
+ACCUMULATORS = {
+    "float8": frozenset({"float32", "float16"}),
+    "int8": frozenset({"int32"}),
+    "uint8": frozenset({"int32"}),
+}
 
 
 def scopes(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """A matrix of `T.gemm` in global memory, or an accumulator that is neither in registers nor in tensor memory."""
     if program.target_kind() != "cuda":
         return
-    for visit, operands in _gemms(program):
+    for visit, operands in gemms(program):
         for role, buffer in operands.items():
             if buffer.scope == "global" or (role == "C" and buffer.scope in ("shared", "shared.dyn")):
                 fields = {"op": _name(visit), "operand": role, "buffer": shown(buffer), "scope": buffer.scope}
@@ -34,7 +43,7 @@ def fp8(program: Program, device: Device, source: str | None) -> Iterator[Hazard
     number = device.arch.removeprefix("sm_")
     if device.fp8_mma is not False or not number.isdigit() or int(number) < FIRST_MMA:
         return
-    for visit, operands in _gemms(program):
+    for visit, operands in gemms(program):
         narrow = [
             operands[role] for role in ("A", "B") if role in operands and operands[role].dtype.startswith("float8")
         ]
@@ -50,7 +59,42 @@ def fp8(program: Program, device: Device, source: str | None) -> Iterator[Hazard
             yield Hazard("fp8-gemm-unsupported", shown(narrow[0]), visit.at, labels=where, fields=fields)
 
 
-def _gemms(program: Program) -> Iterator[tuple[Visit, dict[str, BufferInfo]]]:
+def not_k_major(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """`T.gemm` over 8-bit elements on Hopper where an operand does not have the elements of K side by side.
+
+    The warp-group instructions of 8-bit types read no other order. 0.1.15 then takes `mma.sync`, without a word, which
+    Hopper carries out far slower. Told only where nothing else (too few rows, too few threads) decides for `mma.sync`.
+    """
+    threads = program.threads
+    if (
+        program.target_kind() != "cuda"
+        or device.arch not in HOPPER
+        or threads is None
+        or threads % WGMMA_THREADS
+        or program.kernel.pass_configs.get("tl.disable_wgmma")
+        or (source is not None and "mma_sync" not in source)
+    ):
+        return
+    for visit, operands in gemms(program):
+        params = visit.statement.op.params if visit.statement.op is not None else {}
+        sizes = [params.get(name) for name in "MK"]
+        if _name(visit) != "gemm" or operands.keys() != set("ABC") or not all(isinstance(n, int) for n in sizes):
+            continue
+        rows, depth = (n for n in sizes if isinstance(n, int))
+        a, b, c = (operands[role] for role in "ABC")
+        elements = {operand.dtype.partition("_")[0] for operand in (a, b)}
+        fits = all(c.dtype in ACCUMULATORS.get(element, ()) for element in elements)
+        if not fits or not shared(b) or rows < WGMMA_ROWS or depth % WGMMA_K:
+            continue
+        wrong = {"A": (a, params.get("transpose_A") is True), "B": (b, params.get("transpose_B") is False)}
+        for role, (buffer, is_wrong) in wrong.items():
+            if is_wrong:
+                fields = {"operand": role, "buffer": shown(buffer), "dtype": buffer.dtype, "arch": device.arch}
+                where = label(buffer.at, f"{shown(buffer)} has the elements of K in its rows, not its columns")
+                yield Hazard("gemm-operand-not-k-major", shown(buffer), visit.at, labels=where, fields=fields)
+
+
+def gemms(program: Program) -> Iterator[tuple[Visit, dict[str, BufferInfo]]]:
     """Every gemm with its A, B and C, which are its first three arguments, printed as `name[…]`."""
     for visit in program.visits:
         op = visit.statement.op
