@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from triage.findings import find
+from triage.knowledge.files import rules_root
 from triage.knowledge.judge import Observability
 from triage.knowledge.load import load_rules
+from triage.knowledge.upstream import load_issues
 from triage.lints.hazard import Hazard
 from triage.model import Confidence, ErrorRecord, FoundBy, Frame, Label, Location, Place, State, WarningRecord
 from triage.ownership import owner_by_path
@@ -299,7 +301,8 @@ def test_an_issue_that_the_installed_version_has_fixed_is_not_shown(installed: s
         message="The layout for fragment f can not be inferred correctly.",
         frames=(*NO_LAYOUT.frames[:1], Frame("/project/src/transform/layout_inference/layout_inference.cc", 1, "f", lang="cxx", user=False)),
     )  # fmt: skip
-    (finding,) = find([error], [], [], [], {}, RULES, Observability(tilelang=installed))
+    seen = Observability(tilelang=installed, issues=load_issues(rules_root()))
+    (finding,) = find([error], [], [], [], {}, RULES, seen)
     assert finding.rule == "TLG029"
     assert bool(finding.known_issues) is shown
 

@@ -38,7 +38,6 @@ from triage.model import (
 from triage.ownership import owner_by_path
 from triage.readers import decisive, read_output
 from triage.tools.base import Bisected, Culprit
-from triage.versions import VersionError, satisfies
 
 LADDER = tuple(Confidence)
 #: stages that compare what the operands of an operator are, and the words of an error that does
@@ -98,7 +97,7 @@ def find(
         of_stubs = [replace(f, level="advice") for f in of_stubs]  # the script's own fault is what its author asked for
     findings += of_stubs
     left_out = set(ignore)
-    return [_with_open_issues(f, seen.tilelang) for f in fold(findings) if f.rule not in left_out]
+    return [f for f in fold(findings) if f.rule not in left_out]
 
 
 def _of_error(
@@ -145,21 +144,6 @@ def _shared_causes_first(
         (error, of_error if one is None or one == shared[one[0]] else [replace(f, level="advice") for f in of_error])
         for one, (error, of_error) in zip(builds, found, strict=True)
     ]
-
-
-def _with_open_issues(finding: Finding, tilelang: str | None) -> Finding:
-    """Without the known issues that the installed tilelang has fixed: they cannot be what happened here."""
-    issues = tuple(i for i in finding.known_issues if not _is_fixed(i.get("fixed_in"), tilelang))
-    return replace(finding, known_issues=issues)
-
-
-def _is_fixed(fixed_in: str | None, tilelang: str | None) -> bool:
-    if fixed_in is None or tilelang is None:
-        return False
-    try:
-        return satisfies(tilelang, f">={fixed_in}")
-    except VersionError:
-        return False
 
 
 def records_of_text(text: str, artifact: str, stages: Stages) -> list[Record]:

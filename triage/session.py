@@ -20,6 +20,7 @@ from triage.knowledge.judge import Observability
 from triage.knowledge.load import read_all
 from triage.knowledge.rule import Problem, RuleSet
 from triage.knowledge.stages import Stages
+from triage.knowledge.upstream import Issues, read_issues
 from triage.model import Finding, Step, from_json
 from triage.tools.base import Options, Result
 from triage.tools.registry import SPECS
@@ -54,9 +55,18 @@ class Session:
         """The rules that can be read: one broken file must not cost the user the report."""
         return self._read_rules[0]
 
+    @cached_property
+    def _read_issues(self) -> tuple[Issues, list[Problem]]:
+        return read_issues(rules_root())
+
+    @property
+    def issues(self) -> Issues:
+        """The faults that upstream knows, as far as they can be read."""
+        return self._read_issues[0]
+
     @property
     def broken_rules(self) -> list[Problem]:
-        return self._read_rules[1]
+        return self._read_rules[1] + self._read_issues[1]
 
     @cached_property
     def stages(self) -> Stages:
@@ -94,6 +104,7 @@ class Session:
             tilelang=facts.get("run", {}).get("tilelang.version"),
             read_source=self.read_source,
             stage_of=lambda error: self.stages.stage_of(error).stage or error.stage,
+            issues=self.issues,
         )
         found = find(
             self.gather("errors"), self.gather("warnings"), self.gather("hazards"), self.gather("culprits"), facts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from triage.knowledge.upstream import Issue, entry
 from triage.model import (
     Artifact,
     Caliber,
@@ -99,7 +100,20 @@ LAYOUT = Finding(
         "tvm.error.InternalError: Check failed: (has_best) is false: no available layout found", "steps/1/stderr", 61
     ),
     confidence=Confidence.LIKELY,
-    known_issues=({"id": "tile-ai/tilelang#2883", "fixed_in": "0.1.14"},),
+    known_issues=(
+        entry(
+            Issue(
+                "tile-ai/tilelang#2883",
+                "the prover gives up on a large loop",
+                "prover-gives-up",
+                ("<0.1.14",),
+                ("thread",),
+                fixed_in="0.1.14",
+                change="split the loop",
+            ),
+            "0.1.13",
+        ),
+    ),
 )
 UNKNOWN = Finding(
     State.UNKNOWN,

@@ -68,7 +68,7 @@ def test_a_classified_fault_admits_that_it_has_no_line() -> None:
     assert "no line of your file could be singled out" in out
     assert "no available layout found" in flat(out)
     assert "likely: the evidence fits this cause" in out
-    assert "tile-ai/tilelang#2883, fixed in 0.1.14" in out
+    assert "The installed 0.1.13 has it. Upgrade to 0.1.14 or later, or split the loop." in flat(out)
     assert "▶" not in out
 
 

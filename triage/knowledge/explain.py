@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import textwrap
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from triage.knowledge.files import CODE, PLACEHOLDER, file_of, rule_files, rules_root
+from triage.knowledge.issue_page import known_issues_of, shown
 
 WIDTH = 96
 #: What is meant for a code, though it may be none: `TLG14`, `tlx001`, `TLG-014`, a code with the rule's name behind it.
@@ -49,9 +50,10 @@ def explain_code(code: str, root: Path | None = None) -> str:
 
     Raises `UnknownCodeError`; `ValueError` with file and reason if its file is broken.
     """
-    data, path = _read(code, root or rules_root())
+    root = root or rules_root()
+    data, path = _read(code, root)
     try:
-        return page(data, _seen_as(path))
+        return page(data, _seen_as(path), [shown(issue, data["code"]) for issue in known_issues_of(data["code"], root)])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path.name}: {type(error).__name__}: {error}") from None
 
@@ -114,7 +116,7 @@ def _seen_as(path: Path) -> str | None:
     return None
 
 
-def page(data: Mapping[str, Any], seen_as: str | None = None) -> str:
+def page(data: Mapping[str, Any], seen_as: str | None = None, known_issues: Sequence[str] = ()) -> str:
     """A rule as plain text: what, where to look, why, an example, how to check, how to fix, references."""
     title = f"{data['code']} {data['name']}: {data['title']}"
     facts = f"{data['category']}, stage {data['stage']}, owner: {data['owner']}"
@@ -134,8 +136,8 @@ def page(data: Mapping[str, Any], seen_as: str | None = None) -> str:
     parts.append(_section("What to change", _list([_shown(step) for step in data["fix"]["steps"]])))
     steps = [*map(_shown, data.get("check", {}).get("steps", ())), _rerun(data)]
     parts.append(_section("How to check", _list(steps)))
-    if issues := data.get("known_issues"):
-        parts.append(_section("Known issues", _list([_issue(issue) for issue in issues])))
+    if known_issues:
+        parts.append(_section("Known issues", _list(list(known_issues))))
     if references := data["why"].get("references"):
         parts.append(_section("References", _list(references)))
     versions = ", ".join(data.get("checked_with", ["0.1.15"]))
@@ -182,9 +184,3 @@ def _list(items: list[str]) -> str:
         textwrap.fill(f"- {item}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         for item in items
     )
-
-
-def _issue(issue: Mapping[str, Any]) -> str:
-    fixed = f", fixed in {issue['fixed_in']}" if issue.get("fixed_in") else ""
-    note = f": {issue['note']}" if issue.get("note") else ""
-    return f"{issue['id']}{fixed}{note}"

@@ -20,10 +20,12 @@ from typing import Any
 
 from triage.conditions import show
 from triage.knowledge.files import PLACEHOLDER
+from triage.knowledge.known_issues import with_issues
 from triage.knowledge.locate import ReadSource, labels_of, locate, no_source, user_frame
 from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
 from triage.knowledge.pattern import specificity
 from triage.knowledge.rule import Rule, RuleSet, default_place
+from triage.knowledge.upstream import NO_ISSUES, Issues
 from triage.knowledge.values import is_about_shapes, is_independent
 from triage.model import (
     STAGES,
@@ -63,12 +65,16 @@ OF_PROGRAMS = (
 
 @dataclass(frozen=True)
 class Observability:
-    """What could be seen of the subject. `tilelang` is its version if known; `read_source` gives a user file's text."""
+    """What could be seen of the subject. `tilelang` is its version if known; `read_source` gives a user file's text.
+
+    `issues` are the faults that upstream knows: which of them the subject may have, its version decides.
+    """
 
     tilelang: str | None = None
     read_source: ReadSource = no_source
     #: stage of an error that does not say its own
     stage_of: Callable[[ErrorRecord], str | None] = lambda error: error.stage
+    issues: Issues = NO_ISSUES
 
 
 def judge(
@@ -95,14 +101,19 @@ def judge(
             trial = try_rule(rule, record, facts)
             if trial.matched and (record.on != "error" or (chain, rule.code) not in told):
                 told.add((chain, rule.code))
-                found.append(finding_of_rule(rule, record, trial, seen))
+                finding = finding_of_rule(rule, record, trial, seen)
+                found.append(with_issues(finding, record, facts, seen.issues, seen.tilelang))
         findings += sorted(found, key=lambda finding: _order(finding, rules))
         if record.on == "error":
             if record.certain and any(f.level == "fault" for f in found):
                 explained.add(chain)
             elif record.certain:
                 unexplained.setdefault(chain, record)
-    findings += [fallback(record, facts, seen) for chain, record in unexplained.items() if chain not in explained]
+    findings += [
+        with_issues(fallback(record, facts, seen), record, facts, seen.issues, seen.tilelang)
+        for chain, record in unexplained.items()
+        if chain not in explained
+    ]
     return fold(findings)
 
 
@@ -148,7 +159,6 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
         level=rule.level,
         about=record.about,
         why=rule.why,
-        known_issues=tuple({"id": issue.id, "fixed_in": issue.fixed_in} for issue in rule.known_issues),
         fixes=_fixes(rule, values),
         captures=dict(trial.captures),
         explains=rule.explains,

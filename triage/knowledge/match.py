@@ -8,7 +8,7 @@ seen agrees, but the raising frame, which the rule names, could not be seen (bar
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -260,8 +260,12 @@ def user_raised(error: ErrorRecord) -> bool:
 
 def raised_where(rule: Rule, error: ErrorRecord) -> tuple[bool | None, str]:
     """Whether the raising frame is where the rule says: True, False, or None if that cannot be seen."""
+    return raised_among(rule.match.raised_in, error)
+
+
+def raised_among(wanted: Sequence[str], error: ErrorRecord) -> tuple[bool | None, str]:
+    """Whether the raising frame is one of `wanted`, entries as `raised_in` has them: True, False, or None if unseen."""
     frame = raising_frame(error)
-    wanted = rule.match.raised_in
     if frame is None:
         if wanted and all(_function(entry) for entry in wanted):  # the text alone is that of another rule, too
             return False, "which function raised it was not seen"

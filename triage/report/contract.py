@@ -131,7 +131,7 @@ class Verdict(TypedDict):
     owner: Owner
     confidence: Confidence
     signature: str
-    known_issues: list[dict[str, Any]]
+    known_issues: list[KnownIssueEntry]
     fixes: list[FixEntry]
     checked: list[str]
     not_checked: list[NotCheckedEntry]
@@ -143,6 +143,27 @@ class Verdict(TypedDict):
     switches: NotRequired[list[SwitchSetEntry]]
     neighbours: NotRequired[list[NeighbourEntry]]
     explained_by: NotRequired[str | None]
+
+
+class KnownIssueEntry(TypedDict):
+    """A fault of the compiler that upstream knows and that looks like this one.
+
+    `standing` says what the installed release has to do with it, `says` the same as a sentence. `affected` holds specifiers of
+    releases, each an alternative; `switches` maps names to the values with which the fault does not come.
+    """
+
+    id: str
+    url: str
+    title: str
+    cause: str
+    standing: Literal["affected", "unseen", "unsure", "not-affected"]
+    affected: list[str]
+    fixed_in: str | None
+    provided: str | None
+    switches: dict[str, Any]
+    change: str | None
+    evidence: list[str]
+    says: str
 
 
 class Note(TypedDict):

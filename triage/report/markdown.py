@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from triage.report import words
-from triage.report.contract import FixEntry, Report, SwitchSetEntry, Verdict
+from triage.report.contract import FixEntry, KnownIssueEntry, Report, SwitchSetEntry, Verdict
 from triage.report.source import draw
 from triage.report.text import defuse, one_line, paragraphs, visible
 
@@ -143,9 +143,8 @@ def _cost(one: SwitchSetEntry) -> str:
     return f"; cost: {prose('; '.join(costs))}" if costs else ""
 
 
-def _issue(issue: dict[str, Any]) -> str:
-    fixed = f", fixed in {prose(str(issue['fixed_in']))}" if issue.get("fixed_in") else ""
-    return f"Known issue {prose(str(issue.get('id', '')))}{fixed}"
+def _issue(issue: KnownIssueEntry) -> str:
+    return f"{prose(issue['says'])} {code(issue['url'])}"
 
 
 def _fix(number: int, fix: FixEntry) -> list[str]:

@@ -146,9 +146,11 @@ def _why(page: Page, verdict: Verdict) -> Iterator[Text]:
     owner = words.OWNER[verdict["owner"]]
     if owner and verdict["owner"] != "kernel":
         yield Text(f"At fault: {owner}.")
-    for issue in verdict["known_issues"]:
-        fixed = f", fixed in {one_line(str(issue['fixed_in']))}" if issue.get("fixed_in") else ""
-        yield Text(f"Known issue {one_line(str(issue.get('id', '')))}{fixed}.")
+    issues = verdict["known_issues"]
+    for issue in issues[:SHOWN]:
+        yield Text(one_line(issue["says"]))
+    if len(issues) > SHOWN:
+        yield Text(f"… and {len(issues) - SHOWN} more known issues in the full report", style="dim")
 
 
 def _shortened(text: str, room: int) -> str:
