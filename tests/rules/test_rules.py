@@ -146,8 +146,6 @@ def test_references_name_public_places() -> None:
     for rule in rules():
         for reference in rule.references:
             assert re.match(r"https://\S+$", reference), f"{rule.code}: {reference}"
-        for issue in rule.known_issues:
-            assert re.match(r"[\w.-]+/[\w.-]+#\d+$", issue.id), f"{rule.code}: {issue.id}"
 
 
 def test_every_rule_file_is_small_enough_to_read() -> None:

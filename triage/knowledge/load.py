@@ -17,7 +17,7 @@ from triage.knowledge.files import CATEGORY_LETTERS, CODE, rule_files, rules_roo
 from triage.knowledge.match import USER
 from triage.knowledge.pattern import PatternError, tree
 from triage.knowledge.positions import Positions
-from triage.knowledge.rule import Claim, KnownIssue, Match, Problem, Rule, RuleErrors, RuleFix, RuleSet
+from triage.knowledge.rule import Claim, Match, Problem, Rule, RuleErrors, RuleFix, RuleSet
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -42,7 +42,6 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "example": {"wrong": str, "right": str},
     "check": {"steps": list},
 }
-KNOWN_ISSUE = {"id": str, "fixed_in": str, "note": str}
 #: section, key and the values there are
 ALLOWED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "category", tuple(CATEGORY_LETTERS)),
@@ -155,7 +154,6 @@ class _Reader:
         """The rule of what can be read; None without a code and a kind of record."""
         for section in SECTIONS:
             self.values[section] = self._section(section)
-        issues = self._known_issues()
         top, match, claim = (self.values[section] for section in ("", "match", "claim"))
         fix, why, example = (self.values[section] for section in ("fix", "why", "example"))
         self._allowed()
@@ -190,13 +188,12 @@ class _Reader:
             wrong=example.get("wrong"),
             right=example.get("right"),
             check_steps=tuple(self.values["check"].get("steps", ())),
-            known_issues=issues,
             path=path,
         )
 
     def _section(self, section: str) -> dict[str, Any]:
         if not section:
-            part = {k: v for k, v in self.data.items() if k not in SECTIONS and k != "known_issues"}
+            part = {k: v for k, v in self.data.items() if k not in SECTIONS}
         else:
             part = self.data.get(section, {})
             if not isinstance(part, dict):
@@ -273,20 +270,6 @@ class _Reader:
             except conditions.ConditionError as error:
                 self._wrong("match", key, f"{key}: {error}", text)
         return tuple(parsed)
-
-    def _known_issues(self) -> tuple[KnownIssue, ...]:
-        entries = self.data.get("known_issues", [])
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            self._wrong("", "known_issues", "known_issues must be [[known_issues]] tables")
-            return ()
-        found = []
-        for entry in entries:
-            good = self._checked("known_issues", entry, KNOWN_ISSUE)
-            if good.get("id"):
-                found.append(KnownIssue(**good))
-            else:
-                self._wrong("known_issues", "id", "[[known_issues]] id is missing")
-        return tuple(found)
 
     def _wrong(self, section: str, key: str, message: str, shows: str = "") -> None:
         self.problems.append(self.file.problem(section, key, message, shows))

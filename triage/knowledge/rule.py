@@ -12,7 +12,8 @@
     [why]      text (required), references
     [example]  wrong, right
     [check]    steps
-    [[known_issues]]  id (required), fixed_in, note
+
+What upstream knows of the same fault, with releases, stands in `reference/upstream.toml`.
 
 A key that is not listed here is an error. `text` is searched in the record's text, `line` in the line of the user's source at
 which Python raised: for texts that say nothing of themselves. `raised_in` entries are path suffixes of the raising frame
@@ -102,13 +103,6 @@ class RuleFix:
 
 
 @dataclass(frozen=True)
-class KnownIssue:
-    id: str
-    fixed_in: str | None = None
-    note: str | None = None
-
-
-@dataclass(frozen=True)
 class Rule:
     code: str
     name: str
@@ -128,7 +122,6 @@ class Rule:
     wrong: str | None = None
     right: str | None = None
     check_steps: tuple[str, ...] = ()
-    known_issues: tuple[KnownIssue, ...] = ()
     path: Path | None = field(default=None, compare=False)
 
     @property
