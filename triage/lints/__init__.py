@@ -12,6 +12,7 @@ from triage.lints import (
     atomics,
     barriers,
     bounds,
+    debugging,
     launch,
     loops,
     operands,
@@ -59,6 +60,9 @@ DETECTORS = (
     pipeline.schedule,  # pipeline-schedule-ignored
     vectors.extents,  # vector-extent
     atomics.emulated,  # atomic-emulated
+    # left over from debugging
+    debugging.prints,  # print-by-every-thread
+    debugging.leftovers,  # debugging-left
 )
 
 
