@@ -122,12 +122,12 @@ def page(data: Mapping[str, Any], seen_as: str | None = None, known_issues: Sequ
     facts = f"{data['category']}, stage {data['stage']}, owner: {data['owner']}"
     if data.get("level") == "advice":
         facts += ", advice only"
-    parts = [f"{textwrap.fill(title, WIDTH, subsequent_indent='  ')}\n{facts}"]
+    parts = [f"{_filled(title, '  ')}\n{facts}"]
     parts.append(_section("What", _wrapped(_sentence(data["claim"]["says"]))))
     if look_at := data["claim"].get("look_at"):
         parts.append(_section("Look at", _wrapped(_sentence(look_at))))
     if seen_as:
-        parts.append(_section("Seen as", textwrap.fill(seen_as, WIDTH, break_long_words=False)))
+        parts.append(_section("Seen as", _filled(seen_as)))
     parts.append(_section("Why", _wrapped(_shown(data["why"]["text"]))))
     example = data.get("example", {})
     for key, heading in (("wrong", "Wrong"), ("right", "Right")):
@@ -176,11 +176,12 @@ def _indented(text: str) -> str:
 def _wrapped(text: str) -> str:
     """Paragraphs filled to `WIDTH`; one with an indented line is a picture or code and stays as it is."""
     paragraphs = text.strip("\n").split("\n\n")
-    return "\n\n".join(p if "\n " in p or p.startswith(" ") else textwrap.fill(p, WIDTH) for p in paragraphs)
+    return "\n\n".join(p if "\n " in p or p.startswith(" ") else _filled(p) for p in paragraphs)
 
 
 def _list(items: list[str]) -> str:
-    return "\n".join(
-        textwrap.fill(f"- {item}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-        for item in items
-    )
+    return "\n".join(_filled(f"- {item}", "  ") for item in items)
+
+
+def _filled(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
