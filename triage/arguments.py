@@ -103,6 +103,8 @@ def parser() -> argparse.ArgumentParser:
     check = actions.add_parser("check", help="check every rule and its fixtures; exit status 1 on a failure")
     check.add_argument("codes", nargs="*", metavar="CODE", help="check only these rules")
     check.add_argument("--bless", action="store_true", help="write the marks that hits lack, and correct wrong ones")
+    mutate = actions.add_parser("mutate", help="weaken rules bit by bit and say what no fixture would notice")
+    mutate.add_argument("codes", nargs="*", metavar="CODE", help="mutate only these rules")
     new = actions.add_parser("new", help="make a rule with a hit and a near miss to fill in")
     new.add_argument("category", choices=("generation", "correctness", "performance", "intermittent", "environment"))
     new.add_argument("name", help="a short name, as gemm-k-mismatch")

@@ -479,6 +479,22 @@ def _rules_check(args: argparse.Namespace) -> int:
     return FAULT if done.problems else HEALTHY
 
 
+def _rules_mutate(args: argparse.Namespace) -> int:
+    from triage.findings import records_of_text
+    from triage.knowledge.mutate import mutate_rules, show_mutated
+
+    stages = _stages()
+    codes = [code.upper() for code in args.codes]
+    try:
+        found = mutate_rules(lambda text, name: records_of_text(text, name, stages), codes=codes)
+    except KeyError as error:
+        raise UsageError(f"there is no rule {error.args[0]}; `triage rules list` names them") from None
+    except ValueError as error:
+        raise UsageError(f"{error}\n`triage rules check` says more") from None
+    sys.stdout.write(show_mutated(found))
+    return HEALTHY
+
+
 def _rules_new(args: argparse.Namespace) -> int:
     from triage.knowledge.new import new_rule
 
@@ -499,6 +515,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "explain": _explain,
     "rules list": _rules_list,
     "rules check": _rules_check,
+    "rules mutate": _rules_mutate,
     "rules new": _rules_new,
     "graph": _graph,
     "doctor": _doctor,

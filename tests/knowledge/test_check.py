@@ -191,6 +191,14 @@ def test_a_mark_that_is_none_is_named_with_its_line(root: Path) -> None:
     assert texts(check_rules(read_log, root))[0].startswith("TLG901-tile-too-wide/hit-plain.log:8: not a mark")
 
 
+def test_words_of_another_library_must_not_match(root: Path) -> None:
+    """A rule that asks neither for the raising frame nor for a kind without one takes anybody's words."""
+    rule_file(root, RULE.replace('raised_in = ["tilelang/tile.py"]', 'when = ["error.type == ValueError"]'))
+    assert "TLG901-tile-too-wide/hit-plain.log: TLG901 matches when another library says the same words" in texts(
+        check_rules(read_log, root)
+    )
+
+
 def test_hits_written_from_source_are_counted_apart(root: Path) -> None:
     fixture(root, "hit-source-bare.log", TRACE.splitlines()[-1] + "\n")
     done = check_rules(read_log, root, bless=True)

@@ -20,11 +20,12 @@ from triage.knowledge.fixtures import (
     fixture_paths,
     mark_problems,
     read_fixture,
+    said_elsewhere,
 )
 from triage.knowledge.load import RuleFile, problems_across, read_files
 from triage.knowledge.match import try_rule
 from triage.knowledge.rule import Problem, Rule, RuleSet
-from triage.knowledge.sound import complaints
+from triage.knowledge.sound import complaints, reads_frames
 
 #: Share of the demanded words that at least one miss of a rule shows, or none of them is near.
 NEAR = 0.5
@@ -142,7 +143,7 @@ class _Check:
         """Whether the rule takes hits of rules that are not checked themselves."""
         glance = RuleSet((rule,))
         for other in self.rules:
-            if other.code in checked or not _rivals(rule, other):
+            if other.code in checked or not rivals(rule, other):
                 continue
             for path in fixture_paths(other):
                 if not path.name.startswith("hit-"):
@@ -179,6 +180,11 @@ class _Check:
                 fixture.path.write_text(after, "utf-8")
                 return []
             self.done.unmarked += not fixture.marks
+        forged = [said_elsewhere(record) for record, _ in trials]
+        if not reads_frames(rule) and any(record and try_rule(rule, record, {}).matched for record in forged):
+            problems.append(
+                Problem(fixture.name, None, f"{rule.code} matches when another library says the same words")
+            )
         needed = PLACEHOLDER.findall(rule.claim.says)
         values = [{**record.fields, **trial.captures} for record, trial in trials]
         unfilled = [name for name in needed if any(value.get(name) is None for value in values)]
@@ -198,7 +204,7 @@ class _Check:
             for record, _ in fixture.trials(rule) if fixture.hit else ():
                 facts = fixture.facts_of(record)
                 for other in self.rules.possible(record.on, record.text):
-                    if other.code in told or not _rivals(rule, other):
+                    if other.code in told or not rivals(rule, other):
                         continue
                     if try_rule(other, record, facts).matched:
                         told.add(other.code)
@@ -208,7 +214,7 @@ class _Check:
         self.done.problems.append(file.problem("match", "text", message))
 
 
-def _rivals(rule: Rule, other: Rule) -> bool:
+def rivals(rule: Rule, other: Rule) -> bool:
     """Whether the two must not match the same record."""
     related = other.code in rule.explains or rule.code in other.explains
     return other.code != rule.code and not related and "advice" not in (other.level, rule.level)

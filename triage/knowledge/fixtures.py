@@ -32,7 +32,17 @@ from triage.knowledge.match import (
     try_rule,
 )
 from triage.knowledge.rule import Rule
-from triage.model import ErrorRecord, KernelRecord, WarningRecord, from_json
+from triage.model import ErrorRecord, Frame, KernelRecord, WarningRecord, from_json
+
+#: The frame of a library that nobody knows, which raises the words of somebody else.
+OTHER_LIBRARY = Frame(
+    "/home/user/venv/lib/python3.11/site-packages/planner/verify.py",
+    8,
+    "verify",
+    "raise error",
+    user=False,
+    raises=True,
+)
 
 #: Turns a log into records: text and a name for it in, records out. The readers do it; this package does not know them.
 Read = Callable[[str, str], Sequence[Record]]
@@ -177,6 +187,18 @@ def mark_problems(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, T
             if value not in seen:
                 problems.append((mark.at, f"{name} is marked {value!r}, but captured was {seen[0]!r}"))
     return problems
+
+
+def said_elsewhere(record: Record) -> Record | None:
+    """The same words as another library would raise them, in which no rule may see an error of tilelang; None if the record is
+    no error."""
+    error = record.error
+    if error is None:
+        return None
+    forged = replace(
+        error, kind="exception", type=error.type or "RuntimeError", frames=(*error.frames, OTHER_LIBRARY), causes=()
+    )
+    return replace(record_of_error(forged), about=record.about)
 
 
 def _lies_in(rule: Rule, record: Record, line: str) -> bool:

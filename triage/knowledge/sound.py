@@ -98,7 +98,7 @@ def _expression_problems(text: str, least: int) -> Iterator[str]:
 def _raiser(rule: Rule) -> Iterator[Complaint]:
     if rule.match.on != "error" or rule.match.raised_in:
         return
-    if any(c.fact == "error.shadows" for c in rule.match.when):  # read from the frames, as the raising one is
+    if reads_frames(rule):
         return
     kinds = [set(c.right) for c in rule.match.when if c.fact == "error.kind" and c.op in ("==", "in")]
     if not any(kind <= FRAMELESS for kind in kinds):
@@ -108,6 +108,11 @@ def _raiser(rule: Rule) -> Iterator[Complaint]:
             "any script can raise an error with this text: name raised_in, or ask for an error.kind that has no frame "
             f"({', '.join(sorted(FRAMELESS))})",
         )
+
+
+def reads_frames(rule: Rule) -> bool:
+    """Whether it asks the frames for something else than who raised: which file was imported for which module."""
+    return any(condition.fact == "error.shadows" for condition in rule.match.when)
 
 
 def _conditions(rule: Rule, names: Mapping[str, FactName]) -> Iterator[Complaint]:
