@@ -12,6 +12,7 @@ from triage.lints import (
     atomics,
     barriers,
     bounds,
+    collisions,
     debugging,
     launch,
     loops,
@@ -50,6 +51,7 @@ DETECTORS = (
     barriers.divergent,  # divergent-barrier
     warp_groups.without_threads,  # warp-group-without-threads
     pipeline.overwritten,  # pipelined-overwrite
+    collisions.writes,  # parallel-update-collides, parallel-writes-collide
     loops.breaks,  # break-in-parallel
     loops.not_carried,  # value-not-carried
     # works, and not as the author hoped

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Iterator
 
@@ -65,21 +64,10 @@ def _added_to(program: Program, visit: Visit) -> tuple[BufferInfo, Access] | Non
     if statement.kind != "store" or len(writes) != 1:
         return None
     buffer = program.buffers.get(writes[0].buffer)
-    target, _, value = statement.text.partition(" = ")
-    expr = arithmetic.parse(value)
-    if buffer is None or buffer.param or buffer.dtype not in DIGITS or expr is None:
+    target, value = (arithmetic.parse(side) for side in statement.text.partition(" = ")[::2])
+    if buffer is None or buffer.param or buffer.dtype not in DIGITS or target is None or value is None:
         return None
-    return (buffer, writes[0]) if target in (ast.unparse(term) for term in _terms(expr)) else None
-
-
-def _terms(expr: ast.expr) -> list[ast.expr]:
-    """What is added up; conversions between floats, which print as calls of the type, are looked through."""
-    match expr:
-        case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if name.lstrip("b").startswith("float"):
-            return _terms(inner)
-    if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Add):
-        return [*_terms(expr.left), *_terms(expr.right)]
-    return [expr]
+    return (buffer, writes[0]) if any(arithmetic.same(target, term) for term in arithmetic.terms(value)) else None
 
 
 def _names(access: Access) -> set[str]:

@@ -7,6 +7,7 @@ has no value, and a detector that needs one stays silent.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -106,6 +107,30 @@ def conjuncts(expr: ast.expr) -> list[ast.expr]:
     if isinstance(expr, ast.BoolOp) and isinstance(expr.op, ast.And):
         return [term for part in expr.values for term in conjuncts(part)]
     return [expr]
+
+
+def terms(expr: ast.expr) -> list[ast.expr]:
+    """What is added up; conversions between floats, which print as calls of the type, are looked through."""
+    match expr:
+        case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if name.lstrip("b").startswith("float"):
+            return terms(inner)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return [*terms(left), *terms(right)]
+    return [expr]
+
+
+def replaced(expr: ast.expr, by: Mapping[str, ast.expr]) -> ast.expr:
+    """The expression with names replaced by what they stand for; a name must not stand for an expression of itself."""
+
+    class Replace(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            return self.visit(copy.deepcopy(by[node.id])) if node.id in by else node
+
+    return Replace().visit(copy.deepcopy(expr)) if by.keys() & names(expr) else expr
+
+
+def same(one: ast.expr, other: ast.expr) -> bool:
+    return ast.unparse(one) == ast.unparse(other)
 
 
 def _bounded(operation: Callable[..., Any], *operands: int | bool) -> int | bool:

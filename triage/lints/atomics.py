@@ -23,7 +23,7 @@ def once_per_block(program: Program, device: Device, source: str | None) -> Iter
     Given a whole buffer the operator works on the tile, and a tile of one element is one thread's work. With an
     element as destination, `buffer[0]`, every thread adds its own value.
     """
-    own = _values_of_threads(program)
+    own = program.values_of_threads
     for visit in program.visits:
         op = visit.statement.op
         if op is None or op.name not in TILE_ATOMICS or not visit.statement.accesses or not op.args:
@@ -62,18 +62,6 @@ def _atomics(program: Program) -> Iterator[tuple[Visit, str, BufferInfo]]:
         updated = [program.buffers.get(a.buffer) for a in statement.accesses if a.mode != "read"]
         if found is not None and len(updated) == 1 and updated[0] is not None:
             yield visit, found["op"].removesuffix("_elem").removesuffix("_"), updated[0]
-
-
-def _values_of_threads(program: Program) -> set[str]:
-    """Names of thread indices and of values computed from them."""
-    own: set[str] = set()
-    for visit in program.visits:
-        if visit.statement.kind != "bind":
-            continue
-        name, _, value = visit.statement.text.partition(" = ")
-        if "launch_thread_idx(" in value or own.intersection(re.findall(r"[A-Za-z_]\w*", value)):
-            own.add(name)
-    return own
 
 
 def _hazard(kind: str, visit: Visit, buffer: BufferInfo, fields: dict[str, str]) -> Hazard:

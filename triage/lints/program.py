@@ -16,6 +16,7 @@ LEAVES_EARLY = re.compile(r"\b(?:thread_return|loop_break|break_loop|continue_lo
 
 #: `name = value`, as the record prints a value that is bound to a name
 BOUND = re.compile(r"(?P<name>[A-Za-z_]\w*) = ")
+WORD = re.compile(r"[A-Za-z_]\w*")
 THREAD_INDEX = re.compile(r"(?P<name>[A-Za-z_]\w*) = launch_thread_idx\((?P<axis>[012])\)")
 
 
@@ -81,6 +82,18 @@ class Program:
         times.update(v.statement.loop.var for v in self.visits if v.statement.loop is not None)
         threads = (THREAD_INDEX.fullmatch(v.statement.text) for v in self.visits if v.statement.kind == "bind")
         return {found["name"]: int(found["axis"]) for found in threads if found and times[found["name"]] == 1}
+
+    @cached_property
+    def values_of_threads(self) -> frozenset[str]:
+        """Names of thread indices and of values computed from them."""
+        own: set[str] = set()
+        for visit in self.visits:
+            name, _, value = visit.statement.text.partition(" = ")
+            if visit.statement.kind == "bind" and (
+                "launch_thread_idx(" in value or own.intersection(WORD.findall(value))
+            ):
+                own.add(name)
+        return frozenset(own)
 
     def owner(self, buffer: BufferInfo) -> BufferInfo:
         """The buffer that was allocated, for one that only looks at its memory in another shape."""

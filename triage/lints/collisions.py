@@ -1,0 +1,194 @@
+"""Iterations of T.Parallel that write the same element.
+
+They run in different threads at the same time, in no order. Whether two of them meet in one thread, where they do run
+one after the other, follows from how 0.1.15 spreads a loop without fragments: its iterations are counted row by row,
+and groups of a vector's length go to the threads in turn. Confirmed on an H200 for sums over the rows and over the
+columns of tiles, with more and with fewer iterations than threads.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from triage.lints import arithmetic
+from triage.lints.devices import Device
+from triage.lints.hazard import Certainty, Hazard, label
+from triage.lints.program import BOUND, Program, Visit, shown
+from triage.model import BufferInfo, Loop, Statement
+
+#: at most so many iterations are compared with each other: a corner of the loops where they have more
+WINDOW = 1024
+#: of so many iterations that write one element in one thread, another need not be compared with more
+FEW = 8
+#: lengths of the vectors that a loop may be cut into
+VECTORS = (1, 2, 4, 8, 16)
+#: Values for names that are the same in all iterations: iterations that collide for each of them collide always.
+SAMPLES = (0, 1, 7, 1000)
+#: memory that threads share; of a fragment each has its part, laid out by the very loops that use it
+SHARED_BY_THREADS = frozenset({"global", "shared", "shared.dyn"})
+
+Iteration = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Write:
+    """A store in parallel loops that nothing guards; names that the loops bind are replaced by their values."""
+
+    visit: Visit
+    buffer: BufferInfo
+    loops: tuple[Loop, ...]
+    target: ast.Subscript
+    value: ast.expr
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(loop.var for loop in self.loops)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return tuple(loop.extent for loop in self.loops if isinstance(loop.extent, int))
+
+    @property
+    def index(self) -> list[ast.expr]:
+        return self.target.slice.elts if isinstance(self.target.slice, ast.Tuple) else [self.target.slice]
+
+
+def writes(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """Two iterations in different threads that update one element, or that store in it what need not be equal."""
+    threads = program.threads
+    if threads is None:
+        return
+    for write in _writes(program):
+        pair = _collision(write, threads)
+        if pair is None:
+            continue
+        apart = {name for name, a, b in zip(write.variables, *pair, strict=True) if a != b}
+        differs = bool(apart & arithmetic.names(write.value))
+        terms = arithmetic.terms(write.value)
+        adds = len(terms) > 1 and any(arithmetic.same(term, write.target) for term in terms)
+        updates = any(arithmetic.same(n, write.target) for n in ast.walk(write.value) if isinstance(n, ast.Subscript))
+        if not (differs or adds):
+            continue  # all of them store the same
+        first, second = (", ".join(f"{n} = {v}" for n, v in zip(write.variables, one, strict=True)) for one in pair)
+        fields = {
+            "buffer": shown(write.buffer),
+            "index": ", ".join(map(ast.unparse, write.index)),
+            "loops": ", ".join(write.variables),
+            "first": first,
+            "second": second,
+        }
+        where = label(write.buffer.at, f"{shown(write.buffer)} is declared here")
+        kind = "parallel-update-collides" if updates else "parallel-writes-collide"
+        certainty: Certainty = "certain" if updates else "likely"
+        yield Hazard(kind, shown(write.buffer), write.visit.at, where, fields, certainty)
+
+
+def _writes(program: Program) -> Iterator[Write]:
+    for visit in program.visits:
+        statement = visit.statement
+        written = [access for access in statement.accesses if access.mode != "read"]
+        nest = _nest(visit)
+        if statement.kind != "store" or visit.conditional or len(written) != 1 or written[0].guarded or not nest:
+            continue
+        buffer = program.buffers.get(written[0].buffer)
+        bound = _bound_in(nest[0])
+        if buffer is None or buffer.scope not in SHARED_BY_THREADS or bound is None:
+            continue
+        if _uses_fragments(nest[0], program):
+            continue
+        target, value = (arithmetic.parse(side) for side in statement.text.partition(" = ")[::2])
+        if value is None or not isinstance(target, ast.Subscript):
+            continue
+        target, value = (arithmetic.replaced(expr, bound) for expr in (target, value))
+        own = (arithmetic.names(target) | arithmetic.names(value)) & program.values_of_threads
+        if isinstance(target, ast.Subscript) and not own:
+            yield Write(visit, buffer, tuple(p.loop for p in nest if p.loop is not None), target, value)
+
+
+def _nest(visit: Visit) -> list[Statement]:
+    """The parallel loops around a statement, each directly in the one before; none if their spread is not plain."""
+    loops = [parent for parent in visit.parents if parent.loop is not None and parent.loop.kind == "parallel"]
+    plain = all(
+        p.loop is not None and isinstance(p.loop.extent, int) and p.loop.min == 0 and not p.loop.annotations
+        for p in loops
+    )
+    nested = all(len(outer.body) == 1 and outer.body[0] is inner for outer, inner in itertools.pairwise(loops))
+    different = len({p.loop.var for p in loops if p.loop is not None}) == len(loops)
+    return loops if plain and nested and different else []
+
+
+def _uses_fragments(statement: Statement, program: Program) -> bool:
+    buffers = (program.buffers.get(access.buffer) for access in statement.accesses)
+    return any(b is not None and b.scope in ("local.fragment", "local.reducer") for b in buffers) or any(
+        _uses_fragments(child, program) for child in (*statement.body, *statement.orelse)
+    )
+
+
+def _bound_in(statement: Statement) -> dict[str, ast.expr] | None:
+    """The values of the names that are bound in a statement, in terms of the others; None if that is not plain."""
+    bound: dict[str, ast.expr] = {}
+    for child in (*statement.body, *statement.orelse):
+        inner = _bound_in(child)
+        if inner is None or bound.keys() & inner.keys():
+            return None
+        bound |= inner
+        found = BOUND.match(child.text) if child.kind == "bind" else None
+        if found is None:
+            continue
+        value = arithmetic.parse(child.text[found.end() :])
+        if value is None or found["name"] in bound or found["name"] in arithmetic.names(value):
+            return None
+        bound[found["name"]] = arithmetic.replaced(value, bound)
+    return bound
+
+
+def _collision(write: Write, threads: int) -> tuple[Iteration, Iteration] | None:
+    """Two iterations that write the same element, in different threads however the loops are cut into vectors."""
+    others = set().union(*map(arithmetic.names, write.index)) - set(write.variables)
+    lengths = _vector_lengths(write)
+    writers: dict[tuple[int, ...], list[Iteration]] = {}
+    try:
+        for iteration in itertools.product(*map(range, _window(write.extents))):
+            values = dict(zip(write.variables, iteration, strict=True))
+            element = tuple(
+                int(arithmetic.value(expr, values | dict.fromkeys(others, sample)))
+                for sample in (SAMPLES if others else SAMPLES[:1])
+                for expr in write.index
+            )
+            before = writers.setdefault(element, [])
+            number = _row_by_row(iteration, write.extents)
+            for other in before:
+                numbers = _row_by_row(other, write.extents), number
+                if all(numbers[0] // length % threads != numbers[1] // length % threads for length in lengths):
+                    return other, iteration
+            if len(before) < FEW:
+                before.append(iteration)
+    except arithmetic.Unknown:
+        return None  # the element depends on what is known only at run time
+    return None
+
+
+def _window(extents: Sequence[int]) -> list[int]:
+    """Extents of a corner of the loops that has at most `WINDOW` iterations, cut where they are longest."""
+    sizes = list(extents)
+    while math.prod(sizes) > WINDOW:
+        longest = max(range(len(sizes)), key=sizes.__getitem__)
+        sizes[longest] = (sizes[longest] + 1) // 2
+    return sizes
+
+
+def _vector_lengths(write: Write) -> list[int]:
+    """The lengths of the vectors that the loops may be cut into: 1 if the element does not depend on the innermost."""
+    scalar = write.variables[-1] not in set().union(*map(arithmetic.names, write.index))
+    return [length for length in (VECTORS[:1] if scalar else VECTORS) if write.extents[-1] % length == 0]
+
+
+def _row_by_row(iteration: Iteration, extents: Sequence[int]) -> int:
+    number = 0
+    for position, extent in zip(iteration, extents, strict=True):
+        number = number * extent + position
+    return number
