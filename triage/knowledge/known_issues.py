@@ -66,9 +66,9 @@ def _of_kernel(issue: Issue, facts: Mapping[str, Any]) -> bool:
         return None if value is None else str(value).split()
 
     targets, archs, ops, configs = words("target"), words("arch"), words("ops"), words("configs")
-    if issue.target and targets is not None and not set(targets) & set(issue.target):
+    if issue.target and targets and not set(targets) & set(issue.target):
         return False
-    if issue.arch and archs is not None:
+    if issue.arch and archs:
         first, last = issue.arch
         numbers = [int(found[1]) for name in archs if (found := ARCH.match(name))]
         if not any(first <= number <= last for number in numbers):
