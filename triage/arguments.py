@@ -108,7 +108,11 @@ def parser() -> argparse.ArgumentParser:
     new = actions.add_parser("new", help="make a rule with a hit and a near miss to fill in")
     new.add_argument("category", choices=("generation", "correctness", "performance", "intermittent", "environment"))
     new.add_argument("name", help="a short name, as gemm-k-mismatch")
-    new.add_argument("--stage", default="dsl", help="the stage of the compile or run (dsl)")
+    new.add_argument("--stage", help="the stage of the compile or run (that of the log, else dsl)")
+    new.add_argument(
+        "--from", dest="log", metavar="LOG",
+        help="make them from the output of a failed run, - for standard input: its decisive line becomes the expression",
+    )  # fmt: skip
 
     graph = commands.add_parser("graph", help="check the decision graph and draw it")
     graph.add_argument("--format", choices=("text", "mermaid", "dot", "svg"), default="text")

@@ -496,15 +496,28 @@ def _rules_mutate(args: argparse.Namespace) -> int:
 
 
 def _rules_new(args: argparse.Namespace) -> int:
+    from triage.findings import records_of_text
     from triage.knowledge.new import new_rule
 
+    stages = _stages()
     try:
-        written = new_rule(args.category, args.name, args.stage)
+        log = None if args.log is None else _read_log(args.log)
+        written = new_rule(
+            args.category, args.name, args.stage, log=log, read=lambda text, name: records_of_text(text, name, stages)
+        )
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from None
     for path in written:
         print(path)
+    print(f"fill in what says TODO, then: triage rules check --bless {written[0].name[:6]}", file=sys.stderr)
     return HEALTHY
+
+
+def _read_log(name: str) -> str:
+    """A file, or standard input for `-`; bytes that are no text are shown as such."""
+    if name == "-":
+        return sys.stdin.read()
+    return Path(name).read_text("utf-8", errors="backslashreplace")
 
 
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from triage.knowledge.draft import Draft, draft
 from triage.knowledge.files import CATEGORY_LETTERS, CODE, rules_root
+from triage.knowledge.fixtures import Read
 from triage.knowledge.load import NAME
 from triage.model import STAGES
 
@@ -17,12 +20,11 @@ stage = "{stage}"
 owner = "kernel"  # kernel, compiler, environment, limitation, reference, tolerance or unknown
 
 [match]  # the stable core of the text only; captures are typed
-on = "error"
-text = \'\'\'TODO: the words that every version prints (?P<value>\\d+)\'\'\'
-raised_in = ["tilelang/TODO.py"]  # the innermost frame, so that nobody else's error with this text matches
-
+on = "{on}"
+text = {text}
+{further}
 [claim]  # may use the captures, and nothing that the match did not show
-says = "TODO: what was seen, with {{value}}"
+says = "TODO: what was seen{values}"
 look_at = "TODO: what to look at in the kernel"
 
 [fix]
@@ -35,18 +37,28 @@ TODO: why tilelang refuses this, in a paragraph.
 
 [example]
 wrong = \'\'\'
-TODO
+TODO: the lines that fail
 \'\'\'
 right = \'\'\'
-TODO
+TODO: the same lines as they should be
 \'\'\'
 
 [check]
 steps = ["TODO: how to see it for oneself"]
 """
 
-HIT = "TODO: the complete output of a run that fails like this, then `triage rules check --bless` to mark its line\n"
-MISS = "TODO: the complete output of a run that looks like this and is something else\n"
+RAISED_IN = "  # the innermost frame, so that nobody else's error with this text matches"
+#: What stands in a new rule that no log was given for.
+BLANK = Draft(
+    on="error",
+    text=r"TODO: the words that every version prints (?P<value>\d+)",
+    captures=("value",),
+    raised_in=("tilelang/TODO.py",),
+    when=(),
+    stage="dsl",
+    hit="TODO: the complete output of a run that fails like this, then `triage rules check --bless` to mark its line\n",
+    miss="TODO: the complete output of a run that looks like this and is something else\n",
+)
 
 
 def next_code(category: str, root: Path | None = None) -> str:
@@ -61,27 +73,65 @@ def next_code(category: str, root: Path | None = None) -> str:
     return f"TL{letter}{number:03d}"
 
 
-def new_rule(category: str, name: str, stage: str = "dsl", root: Path | None = None) -> list[Path]:
+def new_rule(
+    category: str,
+    name: str,
+    stage: str | None = None,
+    root: Path | None = None,
+    log: str | None = None,
+    read: Read | None = None,
+) -> list[Path]:
     """Write the skeleton of a rule and its two fixtures; the paths written.
 
-    Raises `ValueError` for a bad category, name or stage, or a name in use; `OSError` where nothing can be written.
+    With a log, which `read` turns into records, its decisive line becomes the expression, the log the hit, and a script's own
+    raise of the same words the miss; what no log can tell is left to fill in. Without a `stage` it is the log's, else `dsl`.
+
+    Raises `ValueError` for a bad category, name or stage, a name in use, or a log without error and warning; `OSError`
+    where nothing can be written.
     """
     root = root or rules_root()
     code = next_code(category, root)
     if not NAME.fullmatch(name):
         raise ValueError(f"name {name!r} is not words of small letters and digits joined by -")
-    if stage not in STAGES:
+    if stage is not None and stage not in STAGES:
         raise ValueError(f"no stage {stage!r}; there are {', '.join(STAGES)}")
     taken = [path.name for path in root.glob(f"*/TL????-{name}.toml")]
     if taken:
         raise ValueError(f"the name {name!r} is taken by {taken[0]}")
+    made = BLANK if log is None or read is None else draft(log, read(log, "log"))
     folder = root / category / f"{code}-{name}"
+    rule = RULE.format(
+        code=code,
+        name=name,
+        category=category,
+        stage=stage or made.stage or "dsl",
+        on=made.on,
+        text=_quoted(made.text),
+        further=_further(made),
+        values="".join(f", {{{capture}}}" for capture in made.captures),
+    )
     texts = {
-        folder.with_name(folder.name + ".toml"): RULE.format(code=code, name=name, category=category, stage=stage),
-        folder / "hit-first.log": HIT,
-        folder / "miss-first.log": MISS,
+        folder.with_name(folder.name + ".toml"): rule,
+        folder / "hit-first.log": made.hit,
+        folder / ("miss-first.log" if made is BLANK else "miss-own-raise.log"): made.miss,
     }
     folder.mkdir(parents=True)
     for path, text in texts.items():
         path.write_text(text, "utf-8")
     return list(texts)
+
+
+def _further(made: Draft) -> str:
+    lines = []
+    if made.when:
+        lines.append(f"when = {json.dumps(list(made.when))}\n")
+    if made.raised_in:
+        lines.append(f"raised_in = {json.dumps(list(made.raised_in))}{RAISED_IN}\n")
+    elif made.on == "error" and not made.when:
+        lines.append('raised_in = ["TODO: the log shows no frame that raised this"]\n')
+    return "".join(lines)
+
+
+def _quoted(text: str) -> str:
+    """An expression as a TOML string: as it is, if that can be."""
+    return json.dumps(text, ensure_ascii=False) if "'''" in text or text.endswith("'") else f"'''{text}'''"
