@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,23 @@ def test_blessing_marks_the_decisive_line_and_checks_hold_it(root: Path) -> None
     assert texts(check_rules(read_log, root)) == [
         "TLG901-tile-too-wide/hit-plain.log:2: line 1 is marked, but the match lies elsewhere"
     ]
+
+
+def test_every_match_of_a_log_is_marked_by_its_own_line(root: Path) -> None:
+    fixture(root, "hit-plain.log", TRACE + "retry\n" + TRACE.replace("96", "128") + TRACE)
+    check_rules(read_log, root, bless=True)
+    lines = (root / "generation/TLG901-tile-too-wide/hit-plain.log").read_text().splitlines()
+    marked = [(above, line) for above, line in pairwise(lines) if line.startswith("#^")]
+    assert [above.split(" is ")[1] for above, _ in marked] == [
+        "96 wide, at most 64", "128 wide, at most 64", "96 wide, at most 64",
+    ]  # fmt: skip
+    assert [line.split()[3] for _, line in marked] == ["width=96", "width=128", "width=96"]
+
+
+def test_a_captured_word_that_python_reads_as_a_number_is_a_word(root: Path) -> None:
+    fixture(root, "hit-plain.log", TRACE.replace("A_s", "infinity"))
+    check_rules(read_log, root, bless=True)
+    assert texts(check_rules(read_log, root)) == []
 
 
 def test_a_mark_that_is_none_is_named_with_its_line(root: Path) -> None:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from triage.conditions import literal
 from triage.knowledge.match import (
     Record,
     Trial,
@@ -30,6 +29,7 @@ from triage.knowledge.match import (
     records_of_output_line,
     search,
     try_rule,
+    typed,
 )
 from triage.knowledge.rule import Rule
 from triage.model import ErrorRecord, Frame, KernelRecord, WarningRecord, from_json
@@ -137,7 +137,7 @@ def take_marks(raw: str) -> tuple[str, list[Mark]]:
 def _mark(line: str, above: int, at: int) -> Mark:
     try:
         code, *pairs = shlex.split(line[len(MARK) :])
-        captures = {name: literal(value) for name, value in (pair.split("=", 1) for pair in pairs)}
+        captures = {name: typed(value) for name, value in (pair.split("=", 1) for pair in pairs)}
     except ValueError as error:
         raise FixtureError(f"not a mark: {line.strip()!r} ({error})", at) from None
     if above == 0:
@@ -203,20 +203,27 @@ def said_elsewhere(record: Record) -> Record | None:
 
 def _lies_in(rule: Rule, record: Record, line: str) -> bool:
     """Whether the matched text, of which only the first line counts, stands in this line."""
+    first = _first_line(rule, record)
+    return first is not None and first in line
+
+
+def _first_line(rule: Rule, record: Record) -> str | None:
     found = search(rule.match.text or "", record.text or "")
-    return found is not None and found[0].strip().split("\n")[0] in line
+    return found[0].strip().split("\n")[0] if found else None
 
 
 def blessed(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, Trial]]) -> str:
-    """The text of a hit with a mark below the first line that holds the match; as it is if no line does."""
+    """The text of a hit with a mark below the first line of every match; of matches that stand in no line, none."""
     lines = fixture.text.splitlines(keepends=True)
+    marks: dict[int, str] = {}
     for record, trial in trials:
-        for number, line in enumerate(lines):
-            if _lies_in(rule, record, line):
-                values = [
-                    shlex.quote(f"{name}={value}") for name, value in trial.captures.items() if "\n" not in str(value)
-                ]
-                end = "" if line.endswith("\n") else "\n"
-                mark = MARK + " ".join([rule.code, *values]) + "\n"
-                return "".join([*lines[:number], line, end, mark, *lines[number + 1 :]])
-    return fixture.text
+        first = _first_line(rule, record)
+        place = next((n for n, line in enumerate(lines) if first and first in line and n not in marks), None)
+        if place is not None:
+            values = (f"{name}={value}" for name, value in trial.captures.items() if "\n" not in str(value))
+            marks[place] = MARK + " ".join([rule.code, *map(shlex.quote, values)]) + "\n"
+    parts = []
+    for number, line in enumerate(lines):
+        ended = line if line.endswith("\n") or number not in marks else line + "\n"
+        parts += [ended, marks.get(number, "")]
+    return "".join(parts)
