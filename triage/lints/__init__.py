@@ -16,6 +16,7 @@ from triage.lints import (
     debugging,
     launch,
     loops,
+    masks,
     operands,
     pipeline,
     registers,
@@ -52,6 +53,7 @@ DETECTORS = (
     warp_groups.without_threads,  # warp-group-without-threads
     pipeline.overwritten,  # pipelined-overwrite
     collisions.writes,  # parallel-update-collides, parallel-writes-collide
+    masks.of_other_tiles,  # mask-of-other-tile
     loops.breaks,  # break-in-parallel
     loops.not_carried,  # value-not-carried
     # works, and not as the author hoped

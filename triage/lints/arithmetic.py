@@ -120,11 +120,11 @@ def terms(expr: ast.expr) -> list[ast.expr]:
 
 
 def replaced(expr: ast.expr, by: Mapping[str, ast.expr]) -> ast.expr:
-    """The expression with names replaced by what they stand for; a name must not stand for an expression of itself."""
+    """The expression with names replaced by what they stand for; names in there are left as they are."""
 
     class Replace(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.AST:
-            return self.visit(copy.deepcopy(by[node.id])) if node.id in by else node
+            return copy.deepcopy(by[node.id]) if node.id in by else node
 
     return Replace().visit(copy.deepcopy(expr)) if by.keys() & names(expr) else expr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from triage.lints import arithmetic
 from triage.model import Access, BufferInfo, KernelRecord, Launch, Place, Statement
 
 #: calls after which the rest of a body may not run, as the printed statement shows them
@@ -77,8 +79,7 @@ class Program:
     @cached_property
     def thread_indices(self) -> dict[str, int]:
         """The names of thread indices, with their axes: those that mean nothing else anywhere in the kernel."""
-        bound = [BOUND.match(visit.statement.text) for visit in self.visits if visit.statement.kind == "bind"]
-        times = Counter(found["name"] for found in bound if found is not None)
+        times = Counter(found["name"] for v in self.visits if (found := _bound(v.statement)) is not None)
         times.update(v.statement.loop.var for v in self.visits if v.statement.loop is not None)
         threads = (THREAD_INDEX.fullmatch(v.statement.text) for v in self.visits if v.statement.kind == "bind")
         return {found["name"]: int(found["axis"]) for found in threads if found and times[found["name"]] == 1}
@@ -95,6 +96,19 @@ class Program:
                 own.add(name)
         return frozenset(own)
 
+    @cached_property
+    def definitions(self) -> dict[str, ast.expr]:
+        """What names stand for that are bound once in the kernel, in terms of loop variables, indices and loads."""
+        binds = [(found["name"], v) for v in self.visits if (found := _bound(v.statement)) is not None]
+        times = Counter(name for name, _ in binds)
+        times.update(v.statement.loop.var for v in self.visits if v.statement.loop is not None)
+        known: dict[str, ast.expr] = {}
+        for name, visit in binds:
+            value = arithmetic.parse(visit.statement.text.partition(" = ")[2])
+            if times[name] == 1 and value is not None:
+                known[name] = arithmetic.replaced(value, known)
+        return known
+
     def owner(self, buffer: BufferInfo) -> BufferInfo:
         """The buffer that was allocated, for one that only looks at its memory in another shape."""
         return self.buffers.get(buffer.alias_of, buffer) if buffer.alias_of is not None else buffer
@@ -105,6 +119,10 @@ class Program:
 
     def target_kind(self) -> str:
         return str(self.kernel.target.get("kind", ""))
+
+
+def _bound(statement: Statement) -> re.Match[str] | None:
+    return BOUND.match(statement.text) if statement.kind == "bind" else None
 
 
 def constant(dims: tuple[int | str, ...]) -> tuple[int, ...]:
