@@ -19,7 +19,7 @@ from triage.readers.lines import Line, quote
 from triage.readers.messages import mentions
 
 #: begins the compiler's own output inside an exception message
-COMPILER_OUTPUT = re.compile(r"^Compilation (?:error:|Failed! )", re.MULTILINE)
+COMPILER_OUTPUT = re.compile(r"^(?:Compilation (?:error:|Failed! )|Compiler output:$)", re.MULTILINE)
 COMMAND = ("Command: ", "Command line: ")
 #: errors of one compile that are kept; the first decides, the rest are mostly its echo
 ERROR_LIMIT = 20
