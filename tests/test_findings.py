@@ -129,7 +129,7 @@ def related(line: int, message: str, before: tuple[Label, ...] = (), stage: str 
     """The lines of the labels of an error whose place an experiment found in `COPIES`."""
     error = replace(NO_LAYOUT, message=message, stage=stage, frames=NO_LAYOUT.frames[1:])
     culprit = Culprit("k1", replace(PLACE, line=line), before, Confidence.CONFIRMED)
-    seen = Observability("0.1.15", lambda file: COPIES, lambda error: error.stage)
+    seen = Observability("0.1.15", lambda file: COPIES)
     (finding,) = find([error], [], [], [culprit], {}, RULES, seen)
     assert finding.location and finding.location.line == line
     assert finding.labels[: len(before)] == before

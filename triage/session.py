@@ -103,7 +103,7 @@ class Session:
         seen = Observability(
             tilelang=facts.get("run", {}).get("tilelang.version"),
             read_source=self.read_source,
-            stage_of=lambda error: self.stages.stage_of(error).stage or error.stage,
+            guess_of=self.stages.stage_of,
             issues=self.issues,
         )
         found = find(

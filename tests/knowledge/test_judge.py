@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from triage.knowledge.judge import Observability, bare_function, fill, fold, jud
 from triage.knowledge.load import load_rules
 from triage.knowledge.match import record_of_error, record_of_hazard, record_of_warning, records_of_error
 from triage.knowledge.rule import RuleSet
+from triage.knowledge.stages import StageGuess
 from triage.model import (
     Category,
     Confidence,
@@ -306,8 +308,42 @@ def test_an_unexplained_error_is_classified_by_its_stage_and_owned_by_nobody(
     finding = one(error, RuleSet())
     assert (finding.state, finding.category, finding.owner) == (state, category, Owner.UNKNOWN)
     assert finding.stage == stage
-    by_table = one(replace(error, stage=None), RuleSet(), Observability("0.1.15", stage_of=lambda e: stage))
+    by_table = one(replace(error, stage=None), RuleSet(), Observability("0.1.15", guess_of=guess_of(stage)))
     assert (by_table.state, by_table.stage) == (state, stage)
+
+
+def guess_of(stage: str | None, owner: Owner = Owner.UNKNOWN, *candidates: str) -> Callable[[ErrorRecord], StageGuess]:
+    return lambda error: StageGuess(stage, None, owner, "", candidates)
+
+
+@pytest.mark.parametrize(
+    ("type_", "guess", "category", "title"),
+    [
+        (
+            "ValueError",
+            guess_of(None, Owner.KERNEL, "layout", "tile-op"),
+            Category.GENERATION,
+            "in stage layout or tile-op",
+        ),
+        ("ValueError", guess_of(None, Owner.UNKNOWN, "target", "tile-op"), None, "in stage target or tile-op"),
+        (
+            "RuntimeError",
+            guess_of("device-compile", Owner.ENVIRONMENT),
+            Category.ENVIRONMENT,
+            "in stage device-compile",
+        ),
+        ("tvm.error.InternalError", guess_of(None), Category.GENERATION, "of unknown cause"),
+        ("RuntimeError", guess_of(None), None, "of unknown cause"),
+    ],
+)
+def test_what_the_text_of_an_unexplained_error_leaves_open(
+    type_: str, guess: Callable[[ErrorRecord], StageGuess], category: Category | None, title: str
+) -> None:
+    """Several stages of one category tell the category; a check of the compiler is met while a kernel is built."""
+    error = ErrorRecord("exception", type_, "some words")
+    finding = one(error, RuleSet(), Observability("0.1.15", guess_of=guess))
+    assert (finding.category, finding.owner) == (category, guess(error).owner_hint)
+    assert finding.title.endswith(title)
 
 
 def test_a_rule_folds_what_it_explains_about_the_same_thing(tmp_path: Path) -> None:

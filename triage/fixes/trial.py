@@ -158,7 +158,7 @@ class Trials:
         seen = Observability(
             tilelang=self.tilelang,
             read_source=texts.get,
-            stage_of=lambda error: self.stages.stage_of(error).stage or error.stage,
+            guess_of=self.stages.stage_of,
         )
         facts = {"run.status": shown.status}
         faults = []

@@ -25,6 +25,7 @@ from triage.knowledge.locate import ReadSource, labels_of, locate, no_source, us
 from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
 from triage.knowledge.pattern import specificity
 from triage.knowledge.rule import Rule, RuleSet, default_place
+from triage.knowledge.stages import StageGuess, stated
 from triage.knowledge.upstream import NO_ISSUES, Issues
 from triage.knowledge.values import is_about_shapes, is_independent
 from triage.model import (
@@ -45,6 +46,7 @@ CATEGORY_OF_STAGE = {
     **dict.fromkeys(STAGES[: STAGES.index("dsl")], Category.ENVIRONMENT),
     **dict.fromkeys(STAGES[STAGES.index("dsl") : STAGES.index("launch") + 1], Category.GENERATION),
     "autotune": Category.GENERATION,  # the tuner itself refuses; how fast a configuration is raises nothing
+    "cache": Category.GENERATION,  # what a cache refuses is a kernel that was built, or could not be
 }
 
 
@@ -56,6 +58,8 @@ COMPARING_ASSERT = re.compile(
 
 #: errors whose type says where they come from, although the script's own line raises them
 OF_IMPORTS = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
+#: what TVM and TileLang raise in C++
+OF_COMPILER = ("InternalError", "TVMError")
 #: what Python raises where the program is wrong, and not its files, its memory or its machine
 OF_PROGRAMS = (
     "AttributeError", "IndexError", "KeyError", "NameError", "TypeError", "UnboundLocalError", "ValueError",
@@ -72,9 +76,12 @@ class Observability:
 
     tilelang: str | None = None
     read_source: ReadSource = no_source
-    #: stage of an error that does not say its own
-    stage_of: Callable[[ErrorRecord], str | None] = lambda error: error.stage
+    #: the stage of an error, the stages that its text leaves open, and whose fault it may be
+    guess_of: Callable[[ErrorRecord], StageGuess] = stated
     issues: Issues = NO_ISSUES
+
+    def stage_of(self, error: ErrorRecord) -> str | None:
+        return self.guess_of(error).stage or error.stage
 
 
 def judge(
@@ -220,12 +227,13 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
     """
     error = record.error
     assert error is not None
-    stage = record.fields.get("error.stage") or seen.stage_of(error)
+    guess = seen.guess_of(error)
+    stage = record.fields.get("error.stage") or guess.stage
     frame = user_frame(record)
     raised_here = bool(error.kind == "exception" and frame and frame is raising_frame(error))
     if raised_here and error.type not in OF_IMPORTS:
-        stage = None  # the script's own line raised it: words in its text tell no stage of a compiler
-    category = CATEGORY_OF_STAGE.get(stage or "")
+        stage, guess = None, stated(error)  # the script's own line raised it: its words tell nothing of a compiler
+    category = _category_of(error, stage, guess)
     at_script = stage is None and frame is not None and not user_raised(error)
     shapes = at_script and is_about_shapes(error)
     own_line = raised_here and error.type in OF_PROGRAMS and not facts.get("launches.virtual")
@@ -242,12 +250,11 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
         title = f"The script itself raised {error.type}"
     elif shapes:
         title = "PyTorch refuses the shapes or types of the tensors in this line of the script"
-    elif category and stage is None:
+    elif category and at_script:
         title = f"Python raises {error.type} in this line of the script"
     else:
-        title = (
-            f"{error.type or error.kind} in stage {stage}" if stage else f"{error.type or error.kind} of unknown cause"
-        )
+        stages = " or ".join((stage,) if stage else guess.candidates)
+        title = f"{error.type or error.kind} {f'in stage {stages}' if stages else 'of unknown cause'}"
     return Finding(
         state=State.CLASSIFIED if category else State.UNKNOWN,
         category=category,
@@ -257,9 +264,25 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
         location=location,
         labels=labels_of(record, location, seen.read_source),
         quote=_quote(record),
+        owner=guess.owner_hint,
         signature=signature("", stage, error),
         about=record.about,
     )
+
+
+def _category_of(error: ErrorRecord, stage: str | None, guess: StageGuess) -> Category | None:
+    """By the stage, or by those that the text leaves open if all say the same; a machine's fault is never the program's.
+
+    What TileLang's C++ refuses, whichever of its files it was, it refuses while it builds a kernel: what a launch or the
+    driver refuses has wordings and stages of its own.
+    """
+    if guess.owner_hint is Owner.ENVIRONMENT:
+        return Category.ENVIRONMENT
+    categories = {CATEGORY_OF_STAGE.get(one) for one in ((stage,) if stage else guess.candidates)}
+    if len(categories) == 1 and None not in categories:
+        return categories.pop()
+    building = stage is None and error.type.rpartition(".")[2] in OF_COMPILER and not user_raised(error)
+    return Category.GENERATION if building else None
 
 
 def _compares_results(error: ErrorRecord, facts: Mapping[str, Any]) -> bool:
