@@ -19,7 +19,7 @@ from triage.knowledge.judge import Observability, judge
 from triage.knowledge.known_issues import signature_of
 from triage.knowledge.load import load_rules
 from triage.knowledge.match import Record, record_of_error, search
-from triage.knowledge.rule import RuleErrors
+from triage.knowledge.rule import RuleErrors, RuleSet
 from triage.knowledge.switches import load_switches
 from triage.knowledge.upstream import (
     Issue,
@@ -337,9 +337,11 @@ REDUCER = compiler_check(
 )
 
 
-def found(error: ErrorRecord, installed: str | None, facts: dict[str, object] | None = None) -> Finding:
-    (finding,) = judge([record_of_error(error)], facts or {}, RULES, Observability(installed, issues=ISSUES))
-    return finding
+def found(
+    error: ErrorRecord, installed: str | None, facts: dict[str, object] | None = None, rules: RuleSet = RULES
+) -> Finding:
+    """What the judge makes of one error; the surest finding where several rules read it."""
+    return judge([record_of_error(error)], facts or {}, rules, Observability(installed, issues=ISSUES))[0]
 
 
 def ids(finding: Finding) -> list[str]:
@@ -369,12 +371,29 @@ def test_a_release_with_the_fix_has_another_fault(installed: str) -> None:
 
 
 def test_an_own_text_without_a_rule_gets_its_name_from_the_issue() -> None:
-    finding = found(REDUCER, "0.1.13")
+    finding = found(REDUCER, "0.1.13", rules=RuleSet())
     assert (finding.rule, finding.owner, finding.confidence) == (None, Owner.COMPILER, Confidence.LIKELY)
     assert finding.title.startswith("T.finalize_reducer")
     assert finding.summary.startswith("bad_optional_access")
-    later = found(REDUCER, "0.1.15")
+    later = found(REDUCER, "0.1.15", rules=RuleSet())
     assert later.owner is Owner.UNKNOWN and not later.title.startswith("T.finalize_reducer")
+
+
+def test_a_release_that_is_known_to_have_the_fault_makes_it_likely_where_no_rule_was_checked() -> None:
+    finding = found(MBARRIER, "0.1.8")
+    assert "0.1.8" not in {version for rule in RULES for version in rule.checked_with}
+    assert finding.confidence is Confidence.LIKELY
+    assert found(MBARRIER, "0.1.12").confidence is Confidence.POSSIBLE
+
+
+def test_two_layouts_of_one_accumulator_are_the_issue_only_if_their_threads_differ() -> None:
+    def layouts(first: int, second: int) -> ErrorRecord:
+        text = "Get different layout for acc\n current layout: Fragment((64, 64) -> (32,), thread_range: I.Range({}, 256))\n"
+        text += " previous layout: Fragment((64, 64) -> (16,), thread_range: I.Range({}, 256))"
+        return compiler_check(text.format(first, second), "tvm::tl::BufferUseDefCollector::RunInferStep(int)")
+
+    assert "2547" in ids(found(layouts(128, 0), "0.1.11"))
+    assert ids(found(layouts(0, 0), "0.1.11")) == []
 
 
 def test_words_of_the_script_itself_are_no_issue() -> None:

@@ -95,19 +95,22 @@ def with_issues(
         fixes=(*map(Fix, first), *finding.fixes, *map(Fix, rest)),
     )
     proven = next((i for i in told if i.specific and standing[i] is not Standing.NOT_AFFECTED), None)
-    return _of_cause(finding, proven, standing[proven]) if proven else finding
+    return _of_cause(finding, proven, standing[proven], record.certain) if proven else finding
 
 
-def _of_cause(finding: Finding, issue: Issue, standing: Standing) -> Finding:
-    """The finding under the name of its root cause, which is what groups failures over texts, stages and kernels."""
+def _of_cause(finding: Finding, issue: Issue, standing: Standing, certain: bool) -> Finding:
+    """The finding under the name of its root cause, which is what groups failures over texts, stages and kernels.
+
+    That the release is known to have the fault makes it likely, even where no rule was checked against that release.
+    """
     finding = replace(finding, cause=issue.cause, signature=signature_of(issue.cause))
     if finding.rule is None:
         finding = replace(finding, title=issue.title)
     if standing is not Standing.AFFECTED:
         return finding
     owner = Owner(issue.owner) if finding.owner is Owner.UNKNOWN and issue.owner else finding.owner
-    sure = Confidence.LIKELY if finding.rule is None else finding.confidence
-    return replace(finding, owner=owner, confidence=sure)
+    likely = certain and finding.confidence is Confidence.POSSIBLE
+    return replace(finding, owner=owner, confidence=Confidence.LIKELY if likely else finding.confidence)
 
 
 def signature_of(cause: str) -> str:
