@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from lint_kernels import buffer, call, kernel, kinds, loop, only, op, region
+from lint_kernels import branch, buffer, call, kernel, kinds, loop, only, op, region
 
 from triage.model import Place, Statement, TileOp
 
@@ -56,3 +56,32 @@ def test_atomics_on_what_no_other_thread_sees(scope: str) -> None:
         assert hazard.at == statement.at and hazard.fields["scope"] == scope
     from_fragment = op("atomicadd", region("f", "read", (0, 0, 128)), region("A", "write", (0, 0, 128)))
     assert kinds(kernel([A, own], clear, from_fragment)) == []
+
+
+MINE = Statement("m", "bind", None, "mine = A[tx] * 2.0", accesses=(region("A", "read", (0, 127, 1)),))
+
+
+@pytest.mark.parametrize("condition", ["A[tx] > 0.0", "mine > 0.0 and tx < 64"])
+def test_a_condition_of_each_thread_on_a_whole_buffer(condition: str) -> None:
+    record = kernel([A, TOTAL], TX, MINE, branch(condition, atomic("1"), divergent=True, line=11))
+    hazard = only(record, "conditional-atomic-once-per-block")
+    assert hazard.at == Place("kernel.py", 12) and hazard.labels[0].line == 11 and hazard.certainty == "certain"
+    assert hazard.fields == {"op": "atomicadd", "buffer": "total", "condition": condition}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        branch("A[bx] > 0.0", atomic("1"), divergent=False),
+        branch("tx == 0", atomic("1"), divergent=True),
+        branch("tx >= 128 and tx < 256", atomic("1"), divergent=True),  # T.ws(1)
+        branch("A[tx] > 0.0", call("atomic_add_elem_op(access_ptr(total[0], 1, 3), 1)"), divergent=True),
+    ],
+)
+def test_conditions_that_all_threads_share_or_that_pick_one(statement: Statement) -> None:
+    assert kinds(kernel([A, TOTAL], TX, MINE, statement)) == []
+
+
+def test_a_value_of_the_thread_is_told_once() -> None:
+    record = kernel([A, TOTAL], TX, MINE, branch("mine > 0.0", atomic("mine"), divergent=True))
+    assert kinds(record) == ["atomic-once-per-block"]

@@ -110,3 +110,33 @@ def test_a_pointer_inside_an_expression() -> None:
     bound = Statement("b", "bind", None, "n = call_extern('fill', access_ptr(s[0, 0], 16384, 3))", accesses=(through,))
     out = op("copy", whole(S, "read"), whole(A, "write"))
     assert kinds(kernel([A, S], bound, out)) == []
+
+
+BINS = buffer("bins", (16,), "shared.dyn", line=6)
+
+
+def counted(text: str, mode: str = "readwrite") -> Statement:
+    return dataclasses.replace(call(text, 12), accesses=(region("bins", mode, (0, 15, 1)),))
+
+
+def test_counting_into_what_nobody_cleared() -> None:
+    count = counted("atomic_add_elem_op(access_ptr(bins[i], 1, 3), 1)")
+    hazard = only(kernel([BINS], loop("parallel", 128, count)), "uninitialized-read")
+    assert hazard.at == Place("kernel.py", 12) and hazard.fields["buffer"] == "bins"
+    tile = op("atomicadd", whole(A, "read"), whole(BINS, "write"))
+    assert kinds(kernel([A, BINS], tile)) == ["uninitialized-read"]
+    assert kinds(kernel([BINS], count, count)) == ["uninitialized-read"]
+
+
+def test_counting_from_a_start() -> None:
+    count = counted("atomic_add_elem_op(access_ptr(bins[i], 1, 3), 1)")
+    clear = op("fill", whole(BINS, "write"))
+    stored = counted("atomic_store_elem_op(access_ptr(bins[i], 1, 2), 0)", "write")
+    elsewhere = call("call_extern('void', 'clear', access_ptr(bins[0], 16, 2))")
+    for first in (clear, stored, elsewhere):
+        assert kinds(kernel([BINS], first, count)) == []
+
+
+def test_several_accumulations_and_no_start() -> None:
+    twice = kernel([A, S, C], loop("pipelined", 4, FILL_S, GEMM, dataclasses.replace(GEMM, id="again")))
+    assert only(twice, "uninitialized-read").fields["writers"] == 0

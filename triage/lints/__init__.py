@@ -48,6 +48,7 @@ DETECTORS = (
     bounds.regions,  # region-out-of-bounds
     uninitialized.reads,  # uninitialized-read, partly-uninitialized-read
     atomics.once_per_block,  # atomic-once-per-block
+    atomics.under_a_condition,  # conditional-atomic-once-per-block
     atomics.on_registers,  # atomic-on-registers
     barriers.divergent,  # divergent-barrier
     warp_groups.without_threads,  # warp-group-without-threads

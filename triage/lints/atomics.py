@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
+from triage.lints import arithmetic
 from triage.lints.devices import Device
 from triage.lints.hazard import Hazard, label
-from triage.lints.program import Program, Visit, shown
-from triage.model import BufferInfo
+from triage.lints.program import WORD, Program, Visit, shown
+from triage.model import BufferInfo, Statement
 
 TILE_ATOMICS = frozenset({"atomicadd", "atomicmax", "atomicmin"})
 ATOMIC = re.compile(r"(?:\w+ = )?(?P<op>atomic_?[a-z]+)\w*\(")
+NO_UPDATE = re.compile(r"atomic_?(?:load|store)")
 EXTREMUM = re.compile(r"atomic_?(?:max|min)")
 #: types without an atomic maximum in hardware
 EMULATED = frozenset({"float16", "bfloat16"})
@@ -29,11 +32,45 @@ def once_per_block(program: Program, device: Device, source: str | None) -> Iter
         if op is None or op.name not in TILE_ATOMICS or not visit.statement.accesses or not op.args:
             continue
         one = all(extent == 1 for access in visit.statement.accesses for extent in access.extent)
-        if one and own.intersection(re.findall(r"[A-Za-z_]\w*", op.args[0])):
+        if one and own.intersection(WORD.findall(op.args[0])):
             destination = program.buffers.get(visit.statement.accesses[-1].buffer)
             if destination is not None:
                 fields = {"op": op.name, "buffer": shown(destination), "value": op.args[0]}
                 yield _hazard("atomic-once-per-block", visit, destination, fields)
+
+
+def under_a_condition(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """`T.atomic_add(buffer, value)` on a buffer of one element under a condition on what each thread read.
+
+    Only thread 0 adds, so only its condition counts. A condition on thread indices alone, or `T.ws`, is left alone: the
+    first of those threads adds, which may be meant.
+    """
+    own = program.values_of_threads
+    for visit in program.visits:
+        op = visit.statement.op
+        if op is None or op.name not in TILE_ATOMICS or not visit.statement.accesses or not op.args:
+            continue
+        one = all(extent == 1 for access in visit.statement.accesses for extent in access.extent)
+        branch = next((p for p in reversed(visit.parents) if p.kind == "if" and p.divergent), None)
+        destination = program.buffers.get(visit.statement.accesses[-1].buffer)
+        if not one or branch is None or destination is None or own.intersection(WORD.findall(op.args[0])):
+            continue
+        if _reads_per_thread(program, branch):
+            fields = {"op": op.name, "buffer": shown(destination), "condition": branch.condition or ""}
+            where = label(branch.at, f"each thread decides by {branch.condition}")
+            yield Hazard("conditional-atomic-once-per-block", shown(destination), visit.at, labels=where, fields=fields)
+
+
+def _reads_per_thread(program: Program, branch: Statement) -> bool:
+    """Whether a condition depends on memory at an index of the thread, directly or by a name bound before."""
+    condition = arithmetic.parse(branch.condition or "")
+    if condition is None:
+        return False
+    expanded = arithmetic.replaced(condition, program.definitions)
+    return any(
+        isinstance(node, ast.Subscript) and program.values_of_threads & arithmetic.names(node)
+        for node in ast.walk(expanded)
+    )
 
 
 def on_registers(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
@@ -52,6 +89,12 @@ def emulated(program: Program, device: Device, source: str | None) -> Iterator[H
         if EXTREMUM.match(operation) and target.dtype in EMULATED:
             fields = {"op": operation, "buffer": shown(target), "dtype": target.dtype}
             yield _hazard("atomic-emulated", visit, target, fields)
+
+
+def is_atomic(statement: Statement) -> bool:
+    """Whether a statement is an atomic update: what it leaves depends on what was there."""
+    found = ATOMIC.match(statement.text) if statement.kind in ("call", "op", "bind") else None
+    return found is not None and not NO_UPDATE.match(found["op"])
 
 
 def _atomics(program: Program) -> Iterator[tuple[Visit, str, BufferInfo]]:

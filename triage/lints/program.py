@@ -98,14 +98,14 @@ class Program:
 
     @cached_property
     def definitions(self) -> dict[str, ast.expr]:
-        """What names stand for that are bound once in the kernel, in terms of loop variables, indices and loads."""
+        """What names stand for that are bound once in the kernel, in terms of loop variables, block and thread indices, and loads."""
         binds = [(found["name"], v) for v in self.visits if (found := _bound(v.statement)) is not None]
         times = Counter(name for name, _ in binds)
         times.update(v.statement.loop.var for v in self.visits if v.statement.loop is not None)
         known: dict[str, ast.expr] = {}
         for name, visit in binds:
             value = arithmetic.parse(visit.statement.text.partition(" = ")[2])
-            if times[name] == 1 and value is not None:
+            if times[name] == 1 and value is not None and not THREAD_INDEX.fullmatch(visit.statement.text):
                 known[name] = arithmetic.replaced(value, known)
         return known
 

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from triage.lints.atomics import is_atomic
 from triage.lints.devices import Device
 from triage.lints.hazard import Certainty, Hazard, label
 from triage.lints.program import Program, Visit, on_chip, ranked, shown
@@ -37,7 +38,7 @@ def _before_any_write(buffer: BufferInfo, uses: list[Use]) -> Hazard | None:
     if first is None:
         return None
     reader, access = first
-    writers = [visit for visit, a in uses if a.mode != "read" and visit is not reader]
+    writers = [visit for visit, a in uses if a.mode != "read" and visit is not reader and not _needs_value(visit, a)]
     if writers and (buffer.scope.startswith("shared") or not _straight_line(reader, writers)):
         return None
     return _hazard("uninitialized-read", buffer, reader, access, writers=len(writers))
@@ -72,6 +73,8 @@ def _uses(program: Program) -> Iterator[tuple[BufferInfo, list[Use]]]:
 def _needs_value(visit: Visit, access: Access) -> bool:
     """Whether the result depends on what was there before."""
     op = visit.statement.op
+    if is_atomic(visit.statement):
+        return True
     if op is not None and "gemm" in op.name and access.mode == "readwrite":
         return op.params.get("clear_accum") is False  # an expression may clear in the first turn
     if op is not None and op.name == "reduce" and access.mode == "write":
@@ -126,13 +129,13 @@ def _escapes(program: Program, buffer: BufferInfo) -> bool:
     mentioned, pointed_to = _words(names), _words(names | {shown(b) for b in views})
     for visit in program.visits:
         statement = visit.statement
-        if statement.kind not in TRANSPARENT:
+        if statement.kind not in TRANSPARENT and not is_atomic(statement):
             if pointed_to.search(statement.text):
                 return True
             continue
         modes = {access.mode for access in statement.accesses if access.buffer in names}
         unlisted = not modes and statement.kind != "alloc" and mentioned.search(statement.text)
-        if unlisted or (statement.kind != "op" and "readwrite" in modes):
+        if unlisted or (statement.kind != "op" and "readwrite" in modes and not is_atomic(statement)):
             return True
     return False
 
