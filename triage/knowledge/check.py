@@ -26,6 +26,7 @@ from triage.knowledge.load import RuleFile, problems_across, read_files
 from triage.knowledge.match import try_rule
 from triage.knowledge.rule import Problem, Rule, RuleSet
 from triage.knowledge.sound import complaints, reads_frames
+from triage.knowledge.upstream import table_problems
 
 #: Share of the demanded words that at least one miss of a rule shows, or none of them is near.
 NEAR = 0.5
@@ -86,7 +87,7 @@ def check_rules(
         run.fixtures(file, file.rule)
         if codes:
             run.hits_of_others(file, file.rule, codes)
-    done.problems += [] if codes else _orphans(root)
+    done.problems += [] if codes else [*_orphans(root), *table_problems(root)]
     return done
 
 

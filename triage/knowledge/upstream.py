@@ -47,6 +47,7 @@ from triage import conditions
 from triage.knowledge.files import CODE, file_of
 from triage.knowledge.issue_page import FILE
 from triage.knowledge.rule import Problem, RuleErrors
+from triage.knowledge.switches import load_switches
 from triage.versions import VersionError, key, satisfies
 
 SCHEMA = "triage.upstream/1"
@@ -306,6 +307,14 @@ class _Reader:
     def _wrong(self, name: str | None, message: str) -> None:
         line = next((n for n, text in enumerate(self._lines, 1) if name and f'"{name}"' in text), None)
         self.problems.append(Problem(FILE, line, f"{name}: {message}" if name else message))
+
+
+def table_problems(root: Path) -> list[Problem]:
+    """Everything wrong with the table, by itself and beside the rules and the switches."""
+    issues, problems = read_issues(root)
+    switches = root / "reference" / "switches.toml"
+    names = frozenset(switch.name for switch in load_switches(switches)) if switches.is_file() else frozenset()
+    return problems + dangling(issues, root, names)
 
 
 def dangling(issues: Issues, root: Path, switches: frozenset[str]) -> list[Problem]:
