@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import re._constants as op  # type: ignore[import-not-found]
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -141,38 +141,97 @@ class _Choice:
     branches: tuple[Sequenced, ...]
 
 
+@dataclass(frozen=True)
+class _Demand:
+    """The weights of the words that a sequence demands, and the demands among which it has a choice each."""
+
+    weights: tuple[tuple[str, float], ...]
+    total: float
+    choices: tuple[tuple[_Demand, ...], ...]
+
+    def weigh(self, there: Mapping[str, float]) -> tuple[float, float]:
+        """The weight of what is there, and of all, where each choice is made for the best."""
+        have, total = 0.0, self.total
+        for key, weight in self.weights:
+            if key in there:
+                have += weight * there[key]
+        for branches in self.choices:
+            best = max((branch.weigh(there) for branch in branches), key=_worth)
+            have, total = have + best[0], total + best[1]
+        return have, total
+
+    def share(self, there: Mapping[str, float]) -> float:
+        have, total = self.weigh(there)
+        return have / (total + DOUBT)
+
+    def substance(self) -> frozenset[str]:
+        """The heavier three quarters of all its words: where a line has none of them, no message of the rule begins."""
+        weights = dict(self._all())
+        least = sorted(weights.values())[len(weights) // 4] if weights else 0.0
+        return frozenset(key for key, weight in weights.items() if weight >= least)
+
+    def _all(self) -> Iterator[tuple[str, float]]:
+        yield from self.weights
+        for branches in self.choices:
+            for branch in branches:
+                yield from branch._all()
+
+    def worth(self, there: Mapping[str, float]) -> tuple[float, float]:
+        return _worth(self.weigh(there))
+
+
+def _worth(weighed: tuple[float, float]) -> tuple[float, float]:
+    """How good a branch is: what it has, less what it lacks; then what it has."""
+    have, total = weighed
+    return 2 * have - total, have
+
+
+def _demand(sequence: Sequenced, weights: Mapping[str, float]) -> _Demand:
+    own = dict.fromkeys(key for part in sequence if isinstance(part, str) for key in _keys(part))
+    choices = (part.branches for part in sequence if isinstance(part, _Choice))
+    return _Demand(
+        tuple((key, weights[key]) for key in own),
+        sum(weights[key] for key in own),
+        tuple(tuple(_demand(branch, weights) for branch in branches) for branches in choices),
+    )
+
+
 class NearRules:
     """The demanded words of a set of rules, ready to be compared with texts."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self._rules = [(rule, _sequence(rule.match.text)) for rule in rules if rule.match.text]
-        using = Counter(key for _, sequence in self._rules for key in set(_all_keys(sequence)))
-        count = len(self._rules)
+        sequences = [(rule, _sequence(rule.match.text)) for rule in rules if rule.match.text]
+        using = Counter(key for _, sequence in sequences for key in set(_all_keys(sequence)))
+        count = len(sequences)
         self._weights = {key: math.log(1 + count / users) * _substance(key) for key, users in using.items()}
         self._beginnings: dict[str, set[str]] = defaultdict(set)
         for key in using:
             if len(key) >= BEGINNING_LETTERS:
                 self._beginnings[key[:BEGINNING_LETTERS]].add(key)
         self._found: dict[str, dict[str, float]] = {}
+        self._rules = [(rule, sequence, _demand(sequence, self._weights)) for rule, sequence in sequences]
 
     def nearest(self, text: str, fitting: Iterable[str] = (), most: int = MOST) -> list[NearMiss]:
         """The nearest rules to `text`, best first, without those whose codes are `fitting`."""
         lines = _bounded(text)
         there = [self._demanded_in(tokens) for _, _, tokens in lines]
+        windows = [_merged(there[at : at + WINDOW]) for at in range(len(there))]
         everywhere = _merged(there)
         skipped = set(fitting)
         found = []
-        for rule, sequence in self._rules:
-            if rule.code in skipped or self._share(sequence, everywhere) < NEAR:
+        for rule, sequence, demand in self._rules:
+            if rule.code in skipped or demand.share(everywhere) < NEAR:
                 continue
-            share, at = self._best_window(sequence, there)
+            words = demand.substance()
+            tried = (at for at, line in enumerate(there) if not words.isdisjoint(line))
+            share, before = max(((demand.share(windows[at]), -at) for at in tried), default=(0.0, 0))
             if share < NEAR:
                 continue
-            window = slice(at, at + WINDOW)
-            chosen = self._chosen(sequence, _merged(there[window]))
-            share *= self._connection(chosen, [token.key for _, _, tokens in lines[window] for token in tokens])
-            if share >= NEAR and self._tells(chosen, _merged(there[window])):
-                found.append((share, at, rule, chosen))
+            chosen = self._chosen(sequence, windows[-before])
+            told = [token.key for _, _, tokens in lines[-before : WINDOW - before] for token in tokens]
+            share *= self._connection(chosen, told)
+            if share >= NEAR and self._tells(chosen, windows[-before]):
+                found.append((share, -before, rule, chosen))
         found.sort(key=lambda one: (-round(one[0], 6), one[2].code))
         return [self._miss(*one, lines[one[1] : one[1] + WINDOW]) for one in found[:most]]
 
@@ -191,40 +250,16 @@ class NearRules:
             self._found[key] = found
         return self._found[key]
 
-    def _share(self, sequence: Sequenced, there: Mapping[str, float]) -> float:
-        """The share of the demanded weight that is there, where each choice is made for the best."""
-        keys = set(_all_keys(self._chosen(sequence, there)))
-        total = sum(self._weights[key] for key in keys)
-        have = sum(self._weights[key] * there[key] for key in keys if key in there)
-        return have / (total + DOUBT)
-
     def _chosen(self, sequence: Sequenced, there: Mapping[str, float]) -> Sequenced:
+        """The demanded text where each choice is made for the best."""
         flat: Sequenced = []
         for part in sequence:
             if isinstance(part, _Choice):
-                flat += max(
-                    (self._chosen(branch, there) for branch in part.branches), key=partial(self._worth, there=there)
-                )
+                best = max(part.branches, key=lambda branch: _demand(branch, self._weights).worth(there))
+                flat += self._chosen(best, there)
             else:
                 flat.append(part)
         return flat
-
-    def _worth(self, way: Sequenced, there: Mapping[str, float]) -> tuple[float, float]:
-        """How good a branch is: what it has, less what it lacks; then what it has."""
-        keys = set(_all_keys(way))
-        have = sum(self._weights[key] * there[key] for key in keys if key in there)
-        return 2 * have - sum(self._weights[key] for key in keys), have
-
-    def _best_window(self, sequence: Sequenced, there: Sequence[Mapping[str, float]]) -> tuple[float, int]:
-        """The largest share that `WINDOW` lines have, and the first of these lines."""
-        demanded = set(_all_keys(sequence))
-        best = (0.0, 0)
-        for at in range(len(there)):
-            if demanded.isdisjoint(there[at]):
-                continue
-            share = self._share(sequence, _merged(there[at : at + WINDOW], demanded))
-            best = max(best, (share, -at))
-        return best[0], -best[1]
 
     def _tells(self, chosen: Sequenced, there: Mapping[str, float]) -> bool:
         """Whether the words that are there are more than what any error says."""
@@ -352,12 +387,13 @@ def _keys(text: str) -> tuple[str, ...]:
     return tuple(token.key for token in tokens_of(text))
 
 
-def _merged(maps: Iterable[Mapping[str, float]], only: Collection[str] | None = None) -> dict[str, float]:
-    """The best quality of every stem, perhaps `only` of some."""
+def _merged(maps: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The best quality of every stem."""
     best: dict[str, float] = {}
     for one in maps:
-        for key in one if only is None else one.keys() & only:
-            best[key] = max(one[key], best.get(key, 0.0))
+        for key, quality in one.items():
+            if quality > best.get(key, 0.0):
+                best[key] = quality
     return best
 
 
