@@ -389,11 +389,11 @@ def test_an_own_text_without_a_rule_gets_its_name_from_the_issue() -> None:
 
 
 def test_a_release_that_is_known_to_have_the_fault_makes_it_likely_where_no_rule_was_checked() -> None:
-    finding = found(MBARRIER, "0.1.8")
-    rule = RULES.get(finding.rule or "")
-    assert rule is not None and not {"0.1.8", "0.1.12"} & set(rule.checked_with)
-    assert finding.confidence is Confidence.LIKELY
-    assert found(MBARRIER, "0.1.12").confidence is Confidence.POSSIBLE
+    rule = RULES.get("TLG051")
+    assert rule is not None
+    elsewhere = RuleSet((replace(rule, checked_with=("0.1.15",), confidence="likely"),))
+    assert found(MBARRIER, "0.1.8", rules=elsewhere).confidence is Confidence.LIKELY
+    assert found(MBARRIER, "0.1.12", rules=elsewhere).confidence is Confidence.POSSIBLE
 
 
 def test_two_layouts_of_one_accumulator_are_the_issue_only_if_their_threads_differ() -> None:
