@@ -15,8 +15,9 @@ from triage import conditions, model
 from triage.knowledge import rule as schema
 from triage.knowledge.files import CATEGORY_LETTERS, CODE, rule_files, rules_root
 from triage.knowledge.match import USER
-from triage.knowledge.pattern import PatternError, tree
+from triage.knowledge.pattern import PatternError
 from triage.knowledge.positions import Positions
+from triage.knowledge.profiles import keep, profile, recall
 from triage.knowledge.rule import Claim, Match, Problem, Rule, RuleErrors, RuleFix, RuleSet
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -101,7 +102,13 @@ def read_files(root: Path) -> list[RuleFile]:
     """Every rule file, in the order of the codes. Raises `FileNotFoundError`."""
     if not root.is_dir():
         raise FileNotFoundError(f"no rules folder at {root}")
-    return [read_file(path, f"{path.parent.name}/{path.name}") for path in rule_files(root)]
+    shipped = root == rules_root()  # others are read once, to be checked
+    if shipped:
+        recall()
+    files = [read_file(path, f"{path.parent.name}/{path.name}") for path in rule_files(root)]
+    if shipped:
+        keep([file.rule.match.text for file in files if file.rule and file.rule.match.text])
+    return files
 
 
 def read_file(path: Path, shown: str | None = None) -> RuleFile:
@@ -245,7 +252,7 @@ class _Reader:
     def _patterns(self, match: dict[str, Any]) -> None:
         for key in ("text", "line"):
             try:
-                tree(match.get(key, ""))
+                profile(match.get(key, ""))
             except PatternError as error:
                 self._wrong("match", key, f"{key} is not a regular expression: {error}")
                 del match[key]

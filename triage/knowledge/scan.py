@@ -14,11 +14,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
 from triage.knowledge.match import SEARCH_TIMEOUT, compiled, ends
-from triage.knowledge.pattern import anchors, crosses_lines
+from triage.knowledge.profiles import profile
 from triage.knowledge.rule import Rule
 
 try:
@@ -69,24 +70,34 @@ class Scanner:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rule for rule in rules if rule.match.text)
-        self._crossing = [crosses_lines(rule.match.text or "") for rule in self._rules]
+        profiles = [profile(rule.match.text or "") for rule in self._rules]
+        self._crossing = [one.crosses_lines for one in profiles]
         owners: dict[bytes, list[int]] = defaultdict(list)
         anchorless = []
-        for number, rule in enumerate(self._rules):
-            words = anchors(rule.match.text or "")
-            for word in words:
+        for number, one in enumerate(profiles):
+            for word in one.anchors:
                 owners[word.encode("utf-8", "surrogatepass")].append(number)
-            if not words:
+            if not one.anchors:
                 anchorless.append(number)
         self._owners = list(owners.values())
         self._anchorless = tuple(anchorless)
-        self._find = _finder(list(owners))
+        self._words = list(owners)
 
     def possible(self, text: str) -> frozenset[str]:
         """The codes of the rules that may match a record's text; every other rule's `match.search` finds nothing in it."""
-        words = {word for word, _, _ in self._find(ends(text).encode("utf-8", "surrogatepass"))}
+        words = {word for word, _, _ in self._glance(ends(text).encode("utf-8", "surrogatepass"))}
         numbers = {number for word in words for number in self._owners[word]}
         return frozenset(self._rules[number].code for number in numbers.union(self._anchorless))
+
+    @cached_property
+    def _glance(self) -> Find:
+        """For a few short texts: at once there, at half the speed."""
+        return _finder(self._words, "ContiguousNFA")
+
+    @cached_property
+    def _find(self) -> Find:
+        """For long ones: takes longer to make than to search a megabyte."""
+        return _finder(self._words, "DFA")
 
     def scan(self, source: Source, block: int = BLOCK) -> Iterator[Hit]:
         """Every match in the order of the starts; those of one rule do not overlap. `source` may come in any pieces.
@@ -191,11 +202,12 @@ def _length(data: bytes, as_text: bool) -> int:
     return len(data.decode("utf-8", "surrogatepass")) if as_text and not data.isascii() else len(data)
 
 
-def _finder(words: list[bytes]) -> Find:
+def _finder(words: list[bytes], automaton: str) -> Find:
     if ahocorasick_rs is None or not words:
         return lambda data: sorted(_one_by_one(words, data), key=lambda place: place[2])
-    automaton = ahocorasick_rs.BytesAhoCorasick(words, implementation=ahocorasick_rs.Implementation.DFA)
-    return lambda data: automaton.find_matches_as_indexes(data, overlapping=True)
+    kind = getattr(ahocorasick_rs.Implementation, automaton)
+    made = ahocorasick_rs.BytesAhoCorasick(words, implementation=kind)
+    return lambda data: made.find_matches_as_indexes(data, overlapping=True)
 
 
 def _one_by_one(words: list[bytes], data: bytes) -> Iterator[tuple[int, int, int]]:
