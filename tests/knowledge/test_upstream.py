@@ -476,6 +476,28 @@ def test_what_the_kernel_is_rules_out_issues_of_other_kernels() -> None:
     assert "2199" in ids(found(WRONG_VALUES, "0.1.10", merged))
 
 
+def test_what_is_installed_beside_rules_out_issues_of_other_pairs() -> None:
+    error = ErrorRecord(
+        "exception", "AttributeError", "'_NestedLoopCheckVisitor' object has no attribute '_inst'", phase="lower"
+    )
+
+    def beside(version: str) -> list[str]:
+        return ids(found(error, "0.1.8", {"installed.versions": {"apache-tvm-ffi": version}}))
+
+    assert ids(found(error, "0.1.8")) == beside("0.1.11") == beside("unreadable") == ["2040"]
+    assert beside("0.1.9") == []
+
+
+def test_both_ways_in_which_a_newer_ffi_stops_the_import_are_one_group() -> None:
+    aborted = ErrorRecord(
+        "signal", "SIGABRT", "what(): TypeAttr `__ffi_repr__` is already registered for type index 130."
+    )
+    raised = ErrorRecord("exception", "AttributeError", "attribute '__dict__' of 'type' objects is not writable")
+    one, two = (found(error, "0.1.9", rules=RuleSet()) for error in (aborted, raised))
+    assert one.signature == two.signature == signature_of("tvm-ffi-0-1-12")
+    assert one.owner is two.owner is Owner.ENVIRONMENT
+
+
 def test_wrong_values_stay_nobodys_fault_with_any_number_of_known_issues() -> None:
     finding = found(WRONG_VALUES, "0.1.10")
     assert finding.owner is Owner.UNKNOWN and not any("pgrade" in fix.title for fix in finding.fixes)

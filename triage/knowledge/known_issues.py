@@ -24,6 +24,7 @@ from triage import conditions
 from triage.knowledge.match import Record, raised_among, search, typed, user_raised
 from triage.knowledge.upstream import Issue, Issues, Standing, entry, remedies
 from triage.model import Confidence, Finding, Fix, Owner
+from triage.versions import VersionError, satisfies
 
 ARCH = re.compile(r"sm_(\d+)")
 
@@ -42,7 +43,8 @@ def agrees(issue: Issue, finding: Finding, record: Record, facts: Mapping[str, A
         if said is None:
             return False
         captures |= said
-    return conditions.all_hold(issue.when, {**facts, **record.fields, **captures}).holds and _of_kernel(issue, facts)
+    seen = conditions.all_hold(issue.when, {**facts, **record.fields, **captures})
+    return seen.holds and _of_kernel(issue, facts) and _beside(issue, facts.get("installed.versions") or {})
 
 
 def _said(issue: Issue, record: Record) -> dict[str, Any] | None:
@@ -56,6 +58,17 @@ def _said(issue: Issue, record: Record) -> dict[str, Any] | None:
     if found is None or raised_among(issue.raised_in, record.error)[0] is False:
         return None
     return {name: typed(value) for name, value in found.groupdict().items() if value is not None}
+
+
+def _beside(issue: Issue, installed: Mapping[str, str]) -> bool:
+    """Whether the distributions installed beside may be those of the issue; one that was not seen may be."""
+    for name, specifier in issue.beside:
+        try:
+            if name in installed and not satisfies(installed[name], specifier):
+                return False
+        except VersionError:
+            continue  # a version that nobody can compare says nothing
+    return True
 
 
 def _of_kernel(issue: Issue, facts: Mapping[str, Any]) -> bool:

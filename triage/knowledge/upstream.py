@@ -24,6 +24,7 @@
     arch      = [90, 90]                                         # first and last compute capability
     ops       = ["gemm"]                                         # tile operators, all of which the kernel has
     configs   = ["tl.disable_warp_specialized"]                  # pass configs, all of which the kernel sets (not to false)
+    beside    = {apache-tvm-ffi = ">=0.1.10"}                    # other distributions, each with a specifier of its version
     provided  = "what the fingerprint cannot show, and the reader has to look at"
     specific  = true                                             # nothing else looks like this: see `known_issues`
     owner     = "compiler"                                       # of a specific one: whose fault it is
@@ -94,6 +95,7 @@ class Issue:
     arch: tuple[int, ...] = ()
     ops: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
+    beside: tuple[tuple[str, str], ...] = ()
     provided: str | None = None
     specific: bool = False
     owner: str | None = None
@@ -182,7 +184,7 @@ def read_issues(root: Path) -> tuple[Issues, list[Problem]]:
 TYPES: Mapping[str, type] = {
     "id": str, "title": str, "cause": str, "affected": list, "evidence": list, "fixed_in": str, "reported": str, "outcome": str, "now": list,
     "switches": dict, "change": str, "rules": list, "text": str, "raised_in": list, "when": list, "target": list,
-    "arch": list, "ops": list, "configs": list, "provided": str, "specific": bool, "owner": str,
+    "arch": list, "ops": list, "configs": list, "beside": dict, "provided": str, "specific": bool, "owner": str,
 }  # fmt: skip
 
 
@@ -283,6 +285,8 @@ class _Reader:
     def _versions(self, issue: Issue, releases: tuple[str, ...]) -> None:
         try:
             affected = [release for release in releases if issue.affects(release)]
+            for _, specifier in issue.beside:
+                satisfies("0", specifier)
         except VersionError as error:
             self._wrong(issue.id, str(error))
             return

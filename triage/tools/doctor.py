@@ -22,7 +22,7 @@ from triage.tools.base import Result, Work
 SPEC = ToolSpec(
     "doctor",
     "versions, installation and abilities of this machine",
-    adds=("tilelang.version",),
+    adds=("tilelang.version", "installed.versions"),
     seconds=lambda facts: 5.0,
     essential=True,
 )
@@ -71,7 +71,9 @@ def run(work: Work) -> Result:
         for p in problems
     )
     version = found.machine.tilelang_version or found.machine.version("tilelang")
-    facts = (Fact("tilelang.version", version, caliber=Caliber.OBSERVED, source="doctor"),) if version else ()
+    others = {name: package.version for name, package in found.machine.packages.items() if package.version}
+    told = {"tilelang.version": version, "installed.versions": others}
+    facts = tuple(Fact(n, value, caliber=Caliber.OBSERVED, source="doctor") for n, value in told.items() if value)
     return Result(
         outcome=StepOutcome.FINDING if problems else StepOutcome.CLEAN,
         detail="; ".join(p.title for p in problems) or "the installation shows no problem",
