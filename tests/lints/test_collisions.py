@@ -70,7 +70,7 @@ def test_names_bound_in_the_loop() -> None:
         nest({"i": 64, "j": "n"}, statement("S[i] = S[i] + X[i, j]")),
         nest({"i": 64, "j": 64}, statement("S[i] = S[i] + X[i, j]"), annotations={"parallel_loop_layout": "…"}),
         nest({"i": 64, "i ": 64}, statement("S[tx] = X[i, tx]")),  # tx is the thread itself
-        nest({"j": 64, "i": 128}, statement("S[i] = S[i] + X[j, i]")),  # a thread for each i
+        nest({"j": 64, "i": 128}, statement("S[i] = S[i] + X[i, j]")),  # a thread for each i
         nest({"i": 64, "j": 1}, statement("S[i] = S[i] + X[i, j]")),
     ],
 )
@@ -102,6 +102,14 @@ def test_what_was_measured(order: str, rows: int, columns: int, threads: int) ->
     update = statement("S[i] = S[i] + X[i, j]")
     found = kinds(record(nest({name: sizes[name] for name in order}, update), threads=threads))
     assert found == ([] if MEASURED[order, rows, columns, threads] else ["parallel-update-collides"])
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_vectors_spread_a_column_over_threads(arch: str) -> None:
+    """Measured: with vectors of four a thread has every fourth row of its columns only."""
+    wide, sums = buffer("X", (64, 128), "global"), buffer("S", (128,), "global")
+    update = nest({"j": 64, "i": 128}, statement("S[i] = S[i] + X[j, i]"))
+    assert kinds(dataclasses.replace(record(update), buffers=(wide, sums)), arch) == ["parallel-update-collides"]
 
 
 INDICES = [

@@ -30,17 +30,17 @@ def test_a_mask_that_leaves_elements_out(condition: str) -> None:
     body = element(access("X", "bx * 128 + i", "0"), access("Y", "bx * 128 + i", mode="write"))
     hazard = only(masked(condition, body), "mask-of-other-tile")
     assert hazard.at == Place(FILE, 12) and hazard.labels[0].line == 13 and hazard.certainty == "likely"
-    assert {key: hazard.fields[key] for key in ("name", "mask_tile", "tile", "harmless")} == {
+    assert {key: hazard.fields[key] for key in ("name", "mask_tile", "tile", "skips")} == {
         "name": "bx",
         "mask_tile": 256,
         "tile": 128,
-        "harmless": False,
+        "skips": True,
     }
 
 
 def test_a_mask_that_lets_too_much_through() -> None:
     body = element(access("Y", "bx * 128 + i", mode="write"))
-    assert only(masked("bx * 64 + i < m", body), "mask-of-other-tile").fields["harmless"] is True
+    assert only(masked("bx * 64 + i < m", body), "mask-of-other-tile").fields["skips"] is False
 
 
 CHOICE = "{to} = if_then_else(bx * 64 + i < m, {of}, 0.0)"
@@ -49,9 +49,9 @@ COPY = op("copy", access("X", "bx * 128", "0", extent=128), region("f", "write",
 
 def test_choices_in_an_expression() -> None:
     load = element(text=CHOICE.format(to="v[0]", of="X[bx * 128 + i, 0] * 2.0"))
-    assert only(kernel([X, F], load), "mask-of-other-tile").fields["harmless"] is True
+    assert only(kernel([X, F], load), "mask-of-other-tile").fields["skips"] is False
     tile = element(text=CHOICE.format(to="f[i, j]", of="f[i, j]"))
-    assert only(kernel([X, F], COPY, tile), "mask-of-other-tile").fields["harmless"] is False
+    assert only(kernel([X, F], COPY, tile), "mask-of-other-tile").fields["skips"] is False
     row = Statement("r", "bind", Place(FILE, 11), "row = bx * 64 + i")
     named = element(text="f[i, j] = if_then_else(row < m, f[i, j], 0.0)")
     assert kinds(kernel([X, F], COPY, row, named)) == ["mask-of-other-tile"]

@@ -2,8 +2,8 @@
 
 They run in different threads at the same time, in no order. Whether two of them meet in one thread, where they do run
 one after the other, follows from how 0.1.15 spreads a loop without fragments: its iterations are counted row by row,
-and groups of a vector's length go to the threads in turn. Confirmed on an H200 for sums over the rows and over the
-columns of tiles, with more and with fewer iterations than threads.
+and groups of a vector's length go to the threads in turn. Confirmed on an H200 for a hundred sums over rows, columns and
+blocks of tiles, with more and with fewer iterations than threads.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triage.lints import arithmetic
+from triage.lints.arithmetic import Linear
 from triage.lints.devices import Device
 from triage.lints.hazard import Certainty, Hazard, label
 from triage.lints.program import BOUND, Program, Visit, shown
+from triage.lints.vectors import BITS, vector_bits
 from triage.model import BufferInfo, Loop, Statement
 
 #: at most so many iterations are compared with each other: a corner of the loops where they have more
@@ -63,7 +65,7 @@ def writes(program: Program, device: Device, source: str | None) -> Iterator[Haz
     if threads is None:
         return
     for write in _writes(program):
-        pair = _collision(write, threads)
+        pair = _collision(write, program, threads, device.arch)
         if pair is None:
             continue
         apart = {name for name, a, b in zip(write.variables, *pair, strict=True) if a != b}
@@ -146,10 +148,10 @@ def _bound_in(statement: Statement) -> dict[str, ast.expr] | None:
     return bound
 
 
-def _collision(write: Write, threads: int) -> tuple[Iteration, Iteration] | None:
+def _collision(write: Write, program: Program, threads: int, arch: str) -> tuple[Iteration, Iteration] | None:
     """Two iterations that write the same element, in different threads however the loops are cut into vectors."""
     others = set().union(*map(arithmetic.names, write.index)) - set(write.variables)
-    lengths = _vector_lengths(write)
+    lengths = _vector_lengths(write, program, arch)
     writers: dict[tuple[int, ...], list[Iteration]] = {}
     try:
         for iteration in itertools.product(*map(range, _window(write.extents))):
@@ -181,10 +183,43 @@ def _window(extents: Sequence[int]) -> list[int]:
     return sizes
 
 
-def _vector_lengths(write: Write) -> list[int]:
-    """The lengths of the vectors that the loops may be cut into: 1 if the element does not depend on the innermost."""
-    scalar = write.variables[-1] not in set().union(*map(arithmetic.names, write.index))
-    return [length for length in (VECTORS[:1] if scalar else VECTORS) if write.extents[-1] % length == 0]
+def _vector_lengths(write: Write, program: Program, arch: str) -> list[int]:
+    """The lengths of the vectors that the loops may be cut into.
+
+    It is 1 if the element does not depend on the innermost loop, or an access is not contiguous in it, and the widest
+    that fits if all are contiguous and aligned; where an index is not linear, or is not aligned, it may be any.
+    """
+    inner, extent = write.variables[-1], write.extents[-1]
+    uses = [use for root in (write.target, write.value) for use in ast.walk(root) if isinstance(use, ast.Subscript)]
+    buffers = [program.buffers.get(use.value.id) if isinstance(use.value, ast.Name) else None for use in uses]
+    if inner not in arithmetic.names(write.target.slice):
+        return [1]
+    strides = [_strides(use, buffer) for use, buffer in zip(uses, buffers, strict=True)]
+    if any(form is not None and form.get(inner, 0) not in (0, 1) for form in strides):
+        return [1]
+    bits = max((buffer.bits for buffer in buffers if buffer is not None), default=0)
+    widest = [max(1, width // bits) for width in {BITS, vector_bits(arch)}] if bits > 0 else []
+    aligned = [
+        form is not None and form.get(inner) == 1 and all(n % max(widest) == 0 for k, n in form.items() if k != inner)
+        for form in strides
+    ]
+    if widest and all(aligned) and extent % max(widest) == 0:
+        return widest
+    return [length for length in VECTORS if extent % length == 0]
+
+
+def _strides(use: ast.Subscript, buffer: BufferInfo | None) -> Linear | None:
+    """The number of an element in its buffer, as a sum of loop variables times constants."""
+    indices = use.slice.elts if isinstance(use.slice, ast.Tuple) else [use.slice]
+    if buffer is None or len(indices) != len(buffer.shape):
+        return None
+    total: Linear = {}
+    for index, size in zip(indices, buffer.shape, strict=True):
+        form = arithmetic.linear(index)
+        if form is None or not isinstance(size, int):
+            return None
+        total = {name: total.get(name, 0) * size + form.get(name, 0) for name in total.keys() | form.keys()}
+    return total
 
 
 def _row_by_row(iteration: Iteration, extents: Sequence[int]) -> int:

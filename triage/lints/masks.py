@@ -37,10 +37,9 @@ class Use:
 def of_other_tiles(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """`bx * 64 + i < n` where the kernel goes through a dimension of n elements in tiles of `bx * 128`.
 
-    The two differ in the factor of one name, which counts tiles. Around an access to that dimension the smaller factor
-    lets more through than it should, which TileLang's own bounds then stop; a larger one leaves elements out. Around
-    what was copied to the chip before, both mask the wrong rows. Nothing is said if any access has the index that the
-    mask tests.
+    The two differ in the factor of one name, which counts tiles. The larger factor leaves elements out; the smaller
+    one lets more through than it should, which TileLang's own bounds may still stop. Nothing is said if any access has
+    the index that the mask tests.
     """
     everywhere = [use for statement in program.kernel.statements for use in _uses(program, statement)]
     for visit in program.visits:
@@ -58,7 +57,7 @@ def of_other_tiles(program: Program, device: Device, source: str | None) -> Iter
                     "name": name,
                     "mask_tile": mask.index[name],
                     "tile": use.index[name],
-                    "harmless": bool(guarded) and mask.index[name] < use.index[name],
+                    "skips": mask.index[name] > use.index[name],
                 }
                 where = label(use.at, f"{shown(use.buffer)} is accessed at {use.text}")
                 yield Hazard("mask-of-other-tile", shown(use.buffer), visit.at, where, fields, "likely")

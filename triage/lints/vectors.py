@@ -21,13 +21,13 @@ def extents(program: Program, device: Device, source: str | None) -> Iterator[Ha
         bits = _narrowest_element(program, visit)
         if bits is None or loop.extent <= 1:
             continue
-        widest = max(1, _vector_bits(device.arch) // bits)
+        widest = max(1, vector_bits(device.arch) // bits)
         if loop.extent > widest or loop.extent & (loop.extent - 1):
             fields = {"loop": loop.var, "extent": loop.extent, "bits": bits, "lanes": widest, "arch": device.arch}
             yield Hazard("vector-extent", loop.var, visit.at, fields=fields)
 
 
-def _vector_bits(arch: str) -> int:
+def vector_bits(arch: str) -> int:
     return WIDE_BITS if arch.startswith("sm_1") and len(arch) == len("sm_100") else BITS
 
 
