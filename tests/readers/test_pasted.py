@@ -50,6 +50,18 @@ def test_frames_that_end_at_a_raise_are_an_error() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "  4: tvm::tl::Outer(x)\n  3: tvm::codegen::CodeGenTileLangCUDA::VisitStmt_(tvm::tir::AttrStmtNode const*)\n",
+        'E    File "<unknown>", line 0, in tvm::tl::Outer(x)\n  File "<unknown>", line 0, in tvm::codegen::CodeGenTileLangCUDA::VisitStmt_(x)\n',
+    ],
+)
+def test_a_stack_of_the_compiler_is_an_error(text: str) -> None:
+    (error,) = errors(text)
+    assert error.frames[-1].function.startswith("tvm::codegen::CodeGenTileLangCUDA::VisitStmt_")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "",
         "all tests passed, no errors",
         '  File "k.py", line 3, in f\n    g()\n',

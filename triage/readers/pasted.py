@@ -28,7 +28,10 @@ _COMPILER = re.compile(
     r"|cannot be used to initialize an entity of type|name followed by \"::\" must be a class"
     r"|fatal error: ['\"]?[\w./+-]+['\"]?(?:: No such file or directory| file not found)|cannot open source file"
     r"|too (?:few|many) arguments (?:in|to) (?:function )?call|[Uu]nsupported gpu architecture|ptxas (?:fatal|error)\b"
+    r"|\d+ errors? detected in the compilation of"
 )
+#: a frame of TVM's or TileLang's C++, as tvm-ffi prints it and as TVM did before
+_CXX_FRAME = re.compile(r'\s*(?:File "<unknown>", line 0, in |(?P<number>\d{1,3}): )(?P<function>tvm::\w[^\n]*)')
 #: lines below such a sentence that may belong to it: what the operands are
 _BELOW = 3
 _DETAIL = re.compile(r"\s+(?:argument|operand) types? (?:is|are): ")
@@ -50,6 +53,7 @@ def read_pasted(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
         _behind_prefixes,
         _codes,
         _raised,
+        _cxx_stack,
     )
     return next((found for read in readers if (found := read(lines, source))), [])
 
@@ -116,6 +120,18 @@ def _raised(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
     if not frames or not frames[-1].text.startswith(("raise ", "assert ")):
         return []
     return [ErrorRecord("exception", "", "", frames=tuple(frames), quote=quote(last, source.artifact))]
+
+
+def _cxx_stack(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
+    """Frames in TVM's or TileLang's C++, which only an error prints: `3: tvm::tl::F(…)` innermost last, or as tvm-ffi shows them."""
+    found = [(line, match) for line in lines if (match := _CXX_FRAME.match(pasted_error(line.view))) is not None]
+    if not found:
+        return []
+    numbers = [int(match["number"]) for _, match in found if match["number"]]
+    frames = [Frame("<unknown>", 0, match["function"], lang="cxx", user=False) for _, match in found]
+    if numbers and numbers[0] < numbers[-1]:
+        frames.reverse()  # numbered from the innermost on
+    return [ErrorRecord("exception", "", "", frames=tuple(frames), quote=quote(found[0][0], source.artifact))]
 
 
 def _exception(kind: str, message: str, line: Line, source: Source) -> ErrorRecord:
