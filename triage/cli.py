@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 HEALTHY, FAULT, USAGE, UNKNOWN, BROKEN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 EXIT_OF_STATE = {"healthy": HEALTHY, "localized": FAULT, "classified": FAULT, "unknown": UNKNOWN}
 BINARY_PROBE = 8192
-LIKE_A_CODE = re.compile(r"TL[A-Z]\d+")
+#: a longer word is no path, and asking for it would fail
+PATH_LIMIT = 4096
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -414,30 +415,92 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from triage.knowledge.explain import UnknownCodeError, explain_code
-    from triage.knowledge.files import CODE
+    from triage.knowledge.explain import means_rule
 
-    text = sys.stdin.read() if args.what == "-" else args.what
-    if CODE.fullmatch(text.strip().upper()) or LIKE_A_CODE.fullmatch(text.strip().upper()):
-        try:
-            sys.stdout.write(explain_code(text))
-        except UnknownCodeError as error:
-            print(f"triage: {error}", file=sys.stderr)
-            return UNKNOWN
-        return HEALTHY
-    return _explain_text(text)
-
-
-def _explain_text(text: str) -> int:
-    from triage.findings import records_of_text
-    from triage.knowledge.fits import find_fits, show_fits
-    from triage.knowledge.load import load_rules
-
+    if args.what != ["-"] and all(means_rule(word) for word in args.what):
+        return _explain_rules(args.what, args.json)
+    text, source = _text_to_explain(args.what)
     if not text.strip():
         raise UsageError("there is no text to explain")
-    found = find_fits(text, load_rules(), records_of_text(text, "text", _stages()))
-    sys.stdout.write(show_fits(found))
-    return HEALTHY if found.fits else UNKNOWN
+    return _explain_text(text, source, args.json)
+
+
+def _explain_rules(words: Sequence[str], as_json: bool) -> int:
+    from triage.knowledge.explain import HEADINGS, UnknownCodeError, explain_code, rule_data
+
+    found, status = [], HEALTHY
+    for word in words:
+        try:
+            found.append(rule_data(word) if as_json else explain_code(word))
+        except UnknownCodeError as error:
+            print(f"triage: {error}", file=sys.stderr)
+            status = UNKNOWN
+    if as_json:
+        import json
+
+        print(json.dumps({"schema": "triage.explain-rules/1", "rules": found}, indent=1))
+    elif found:
+        _show("\n\n".join(map(str, found)), HEADINGS)
+    return status
+
+
+def _text_to_explain(words: Sequence[str]) -> tuple[str, dict[str, object]]:
+    """The text, and where it comes from: standard input, a file that exists, or the words themselves."""
+    from triage.knowledge.material import BinaryError, read_material
+
+    path = words[0] if len(words) == 1 else ""
+    try:
+        if path == "-":
+            material = read_material(sys.stdin.buffer)
+        elif path and len(path) < PATH_LIMIT and "\n" not in path and os.path.exists(path):
+            if os.path.isdir(path):
+                raise UsageError(f"{path} is a directory; name a file in it")
+            with open(path, "rb") as file:
+                material = read_material(file)
+            print(f"triage: reading the file {path}", file=sys.stderr)
+        else:
+            text = " ".join(words)
+            return text, {"kind": "text", "path": None, "characters": len(text), "left_out": 0}
+    except BinaryError as error:
+        raise UsageError(f"{'standard input' if path == '-' else path} {error}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    if material.left_out:
+        print(f"triage: {material.left_out} bytes in the middle were not read", file=sys.stderr)
+    kind, name = ("stdin", None) if path == "-" else ("file", path)
+    return material.text, {"kind": kind, "path": name, "characters": len(material.text), "left_out": material.left_out}
+
+
+def _explain_text(text: str, source: dict[str, object], as_json: bool) -> int:
+    from triage import __version__, explaining
+    from triage.knowledge.files import rules_root
+
+    explanation = explaining.explain_text(text, explaining.load_knowledge(rules_root()))
+    if as_json:
+        import json
+
+        print(json.dumps(explaining.as_json(explanation, source, __version__), indent=1, allow_nan=False))
+    else:
+        _show(explaining.show(explanation), ("VERDICT", "FITS", "Nearest misses:"))
+    known = explanation.basis in ("rule", "stage") or explanation.fits.fits
+    return HEALTHY if known else UNKNOWN
+
+
+def _show(page: str, headings: Sequence[str]) -> None:
+    """Write a page, on a terminal with its headings and marks set off."""
+    if not _colored():
+        from triage.report.text import encodable
+
+        sys.stdout.write(encodable(page, sys.stdout.encoding or "utf-8"))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    text = Text(page)
+    text.highlight_regex(rf"(?m)^(?:{'|'.join(map(re.escape, headings))})$", "bold")
+    text.highlight_regex(r"(?m)^ *\^+$", "bold red")
+    text.highlight_regex(r"\bTL[GCPIE]\d{3}\b", "cyan")
+    Console(soft_wrap=True).print(text, end="")
 
 
 def _colored() -> bool:
@@ -481,12 +544,15 @@ def _rules_check(args: argparse.Namespace) -> int:
 
 def _rules_mutate(args: argparse.Namespace) -> int:
     from triage.findings import records_of_text
+    from triage.knowledge.files import rules_root
     from triage.knowledge.mutate import mutate_rules, show_mutated
+    from triage.knowledge.sites import Sites
 
     stages = _stages()
+    sites = Sites.load(rules_root() / "reference" / "sites.jsonl")
     codes = [code.upper() for code in args.codes]
     try:
-        found = mutate_rules(lambda text, name: records_of_text(text, name, stages), codes=codes)
+        found = mutate_rules(lambda text, name: records_of_text(text, name, stages), codes=codes, sites=sites)
     except KeyError as error:
         raise UsageError(f"there is no rule {error.args[0]}; `triage rules list` names them") from None
     except ValueError as error:

@@ -10,6 +10,7 @@ from test_check import OWN, TRACE, fixture, root
 from triage.knowledge.check import check_rules
 from triage.knowledge.match import compiled
 from triage.knowledge.mutate import mutate_rules, show_mutated, weaker
+from triage.knowledge.sites import Site
 
 __all__ = ["root"]
 WHEN = 'when = ["error.type == ValueError"]\nraised_in'
@@ -17,7 +18,7 @@ WHEN = 'when = ["error.type == ValueError"]\nraised_in'
 
 def survivors(root: Path) -> tuple[str, ...]:
     (found,) = mutate_rules(read_log, root, ["TLG901"])
-    return found.survivors
+    return tuple(survivor.lost for survivor in found.survivors)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,29 @@ def test_two_runs_say_the_same(root: Path) -> None:
     runs: list[Callable[[], str]] = [lambda: show_mutated(mutate_rules(read_log, root))] * 2
     first, second = (run() for run in runs)
     assert first == second
-    assert first.splitlines()[-1] == "1 rules, 7 mutants, 1 caught; 0 rules are held in all they ask"
+    assert first.splitlines()[-1] == (
+        "1 rules, 7 mutants: fixtures catch 1, 0 more take another error of upstream, 6 take none that is known; "
+        "1 rules need no further near miss"
+    )
+
+
+def test_a_mutant_that_takes_another_error_of_upstream_is_named_with_it(root: Path) -> None:
+    def site(message: str, line: int, file: str = "tilelang/tile.py") -> Site:
+        return Site(file, line, "make_tile", "ValueError", None, message, "dsl", None, True, "common")
+
+    sites = [
+        site("tile of {name} is {width} wide, at most {most}", 83),
+        site("strip of {name} is {width} wide, at most {most}", 85, "tilelang/strip.py"),
+        site("strip of {name} is {width} wide, at most {most}", 90),
+    ]
+    (found,) = mutate_rules(read_log, root, sites=sites)
+    takes = {survivor.lost: survivor.takes for survivor in found.survivors if survivor.takes}
+    assert takes == {"the words 'tile of ' in text": sites[2]}
+    shown = show_mutated([found])
+    assert "nobody misses the words 'tile of ' in text, and would take tilelang/tile.py:90 'strip of" in shown
+    assert shown.endswith(
+        "1 more take another error of upstream, 5 take none that is known; 0 rules need no further near miss\n"
+    )
 
 
 def test_a_code_without_a_rule_is_refused(root: Path) -> None:

@@ -372,7 +372,8 @@ def _echo(errors: Sequence[ErrorRecord], one: ErrorRecord) -> ErrorRecord | None
 def _rule(error: ErrorRecord, stage: str | None, rules: RuleSet) -> tuple[Rule | None, dict[str, object]]:
     """The rule that reads an error, and what it captured; of several the one whose text demands most."""
     record = record_of_error(error, stage)
-    trials = [(rule, try_rule(rule, record, {})) for rule in rules.on("error") if rule.level == "fault"]
+    possible = rules.possible("error", record.text)
+    trials = [(rule, try_rule(rule, record, {})) for rule in possible if rule.level == "fault"]
     matched = [(rule, trial) for rule, trial in trials if trial.outcome is Match.MATCH]
     if not matched:
         return None, {}

@@ -1,25 +1,28 @@
 """`triage rules mutate`: whether the fixtures hold a rule to what it asks.
 
 Each mutant asks a little less than the rule: an anchor, a stretch of fixed words, a class or a condition is gone. What the
-fixtures then still accept, nothing there would tell from the rule: its near misses do not bite. Mutants are made in the order
-of the file, so two runs agree.
+fixtures then still accept, nothing there would tell from the rule: its near misses do not bite. That matters most where the mutant takes
+an error of another place in upstream's source (`sites.jsonl`): there a near miss is missing. Mutants are made in the order of the
+file, so two runs agree.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from triage.knowledge.check import rivals
+from triage.knowledge.coverage import SPELLINGS, error_of
 from triage.knowledge.files import rules_root
 from triage.knowledge.fixtures import Fixture, Read, fixture_paths, read_fixture, said_elsewhere
 from triage.knowledge.load import load_rules
-from triage.knowledge.match import Record, try_rule
-from triage.knowledge.pattern import anchors
-from triage.knowledge.rule import Rule
+from triage.knowledge.match import record_of_error, try_rule
+from triage.knowledge.rule import Rule, RuleSet
+from triage.knowledge.sites import Site
 from triage.knowledge.sound import reads_frames
 
 #: Fixed words shorter than this are punctuation around a value; without them the expression says the same.
@@ -48,74 +51,127 @@ class Mutant(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Survivor:
+    """A mutant that every fixture accepts; `takes` is an error of another place in upstream that it matches, if one is known."""
+
+    lost: str
+    takes: Site | None = None
+
+
+@dataclass(frozen=True)
 class Mutated:
-    """What became of the mutants of one rule: how many there are, and what was lost in those that every fixture accepts."""
+    """What became of the mutants of one rule."""
 
     rule: Rule
     mutants: int
-    survivors: tuple[str, ...] = ()
+    survivors: tuple[Survivor, ...] = ()
 
 
-@dataclass
-class _Corpus:
-    """All fixtures, and the records that hits of each rule show."""
+@dataclass(frozen=True)
+class _Tried:
+    """A mutant under a code of its own, so that all can be looked for at once."""
 
-    fixtures: dict[str, list[Fixture]] = field(default_factory=dict)
-    shown: dict[str, list[tuple[Record, Any]]] = field(default_factory=dict)
+    rule: Rule
+    lost: str
+    mutant: Rule
 
 
-def mutate_rules(read: Read, root: Path | None = None, codes: Collection[str] = ()) -> list[Mutated]:
-    """Mutate all rules, or those of `codes`. Raises as `load_rules` and `read_fixture` do, `KeyError` for an unknown code."""
-    rules = load_rules(root or rules_root())
+def mutate_rules(
+    read: Read, root: Path | None = None, codes: Collection[str] = (), sites: Iterable[Site] = ()
+) -> list[Mutated]:
+    """Mutate all rules, or those of `codes`; `sites` are the places whose errors a mutant may take.
+
+    Raises as `load_rules` and `read_fixture` do, and `KeyError` for an unknown code.
+    """
+    rules = list(load_rules(root or rules_root()))
     if unknown := sorted(set(codes) - {rule.code for rule in rules}):
         raise KeyError(unknown[0])
-    corpus = _Corpus()
-    for rule in rules:
-        fixtures = [read_fixture(path, read) for path in fixture_paths(rule)]
-        corpus.fixtures[rule.code] = fixtures
-        hits = [fixture for fixture in fixtures if fixture.hit]
-        corpus.shown[rule.code] = [(r, f.facts_of(r)) for f in hits for r, _ in f.trials(rule)]
-    return [_mutated(rule, list(rules), corpus) for rule in rules if not codes or rule.code in codes]
+    fixtures = {rule.code: [read_fixture(path, read) for path in fixture_paths(rule)] for rule in rules}
+    asked = [rule for rule in rules if not codes or rule.code in codes]
+    tried = {f"{rule.code}/{number}": one for rule in asked for number, one in enumerate(_tried(rule))}
+    alive = {key: one for key, one in tried.items() if _accepted(one, fixtures[one.rule.code])}
+    for key in _takers_of_hits(alive, rules, fixtures):
+        del alive[key]
+    takes = _takers_of_sites(alive, sites)
+    counts = Counter(one.rule.code for one in tried.values())
+    left = {rule.code: [(k, one) for k, one in alive.items() if one.rule is rule] for rule in asked}
+    return [
+        Mutated(rule, counts[rule.code], tuple(Survivor(one.lost, takes.get(key)) for key, one in left[rule.code]))
+        for rule in asked
+    ]
 
 
 def show_mutated(found: Sequence[Mutated]) -> str:
     """What survived, a line each, and the counts."""
-    lines = [f"{one.rule.code} {one.rule.name}: nobody misses {lost}" for one in found for lost in one.survivors]
-    mutants, survivors = sum(one.mutants for one in found), sum(len(one.survivors) for one in found)
-    held = sum(1 for one in found if not one.survivors)
+    lines = []
+    for one in found:
+        for survivor in one.survivors:
+            site = survivor.takes
+            takes = f", and would take {site.file}:{site.line} {site.template[:80]!r}" if site else ""
+            lines.append(f"{one.rule.code} {one.rule.name}: nobody misses {survivor.lost}{takes}")
+    mutants = sum(one.mutants for one in found)
+    survivors = [survivor for one in found for survivor in one.survivors]
+    taking = sum(1 for survivor in survivors if survivor.takes)
+    held = sum(1 for one in found if not any(survivor.takes for survivor in one.survivors))
     lines.append(
-        f"{len(found)} rules, {mutants} mutants, {mutants - survivors} caught; {held} rules are held in all they ask"
+        f"{len(found)} rules, {mutants} mutants: fixtures catch {mutants - len(survivors)}, {taking} more take another error of "
+        f"upstream, {len(survivors) - taking} take none that is known; {held} rules need no further near miss"
     )
     return "\n".join(lines) + "\n"
 
 
-def _mutated(rule: Rule, rules: list[Rule], corpus: _Corpus) -> Mutated:
-    tried = list(mutants(rule))
-    rival = [shown for other in rules if rivals(rule, other) for shown in corpus.shown[other.code]]
-    others = [(record, facts) for record, facts in rival if record.on == rule.match.on]
-    alive = [
-        mutant.lost
-        for mutant in tried
-        if _accepted(mutant.rule, corpus.fixtures[rule.code], others, not reads_frames(rule))
-    ]
-    return Mutated(rule, len(tried), tuple(alive))
+def _tried(rule: Rule) -> Iterator[_Tried]:
+    for number, mutant in enumerate(mutants(rule)):
+        yield _Tried(rule, mutant.lost, replace(mutant.rule, code=f"{rule.code}/{number}"))
 
 
-def _accepted(mutant: Rule, own: Sequence[Fixture], others: Sequence[tuple[Record, Any]], elsewhere: bool) -> bool:
-    """Whether no check would tell: every hit matches, no near miss does, and no record of another rule.
-
-    `elsewhere`: nor do the words of a hit when another library says them.
-    """
+def _accepted(one: _Tried, own: Sequence[Fixture]) -> bool:
+    """Whether the rule's own fixtures tell nothing: every hit matches, no near miss does, nor the words of a hit when
+    another library says them."""
     for fixture in own:
-        trials = fixture.trials(mutant)
+        trials = fixture.trials(one.mutant)
         if bool(trials) is not fixture.hit:
             return False
         forged = [said_elsewhere(record) for record, _ in trials]
-        if elsewhere and any(record and try_rule(mutant, record, {}).matched for record in forged):
+        if not reads_frames(one.rule) and any(record and try_rule(one.mutant, record, {}).matched for record in forged):
             return False
-    words = anchors(mutant.match.text or "")
-    likely = (one for one in others if not words or any(word in (one[0].text or "") for word in words))
-    return not any(try_rule(mutant, record, facts).matched for record, facts in likely)
+    return True
+
+
+def _takers_of_hits(
+    alive: Mapping[str, _Tried], rules: Sequence[Rule], fixtures: Mapping[str, Sequence[Fixture]]
+) -> set[str]:
+    """The mutants that match a record which another rule's hit shows: `check` would tell."""
+    glance = RuleSet(tuple(one.mutant for one in alive.values()))
+    takers = set()
+    for other in rules:
+        for fixture in fixtures[other.code]:
+            for record, _ in fixture.trials(other) if fixture.hit else ():
+                facts = fixture.facts_of(record)
+                for mutant in glance.possible(record.on, record.text):
+                    if rivals(alive[mutant.code].rule, other) and try_rule(mutant, record, facts).matched:
+                        takers.add(mutant.code)
+    return takers
+
+
+def _takers_of_sites(alive: Mapping[str, _Tried], sites: Iterable[Site]) -> dict[str, Site]:
+    """The mutants that match the error of a site which their rule lets go however it is spelled, with the first such site."""
+    glance = RuleSet(tuple(one.mutant for one in alive.values()))
+    takes: dict[str, Site] = {}
+    for site in sites:
+        record = record_of_error(error_of(site), site.stage)
+        for mutant in glance.possible(record.on, record.text):
+            if mutant.code in takes or not try_rule(mutant, record, {}).matched:
+                continue
+            if not _is_of(alive[mutant.code].rule, site):
+                takes[mutant.code] = site
+    return takes
+
+
+def _is_of(rule: Rule, site: Site) -> bool:
+    """Whether the rule matches the error of a site, with some operands at least."""
+    records = (record_of_error(error_of(site, number), site.stage) for number in range(SPELLINGS))
+    return any(try_rule(rule, record, {}).matched for record in records)
 
 
 def mutants(rule: Rule) -> Iterator[Mutant]:
