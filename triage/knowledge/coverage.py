@@ -25,6 +25,7 @@ from triage.knowledge.files import PLACEHOLDER, rules_root
 from triage.knowledge.load import load_rules
 from triage.knowledge.match import Record, raised_where, record_of_error, search, typed
 from triage.knowledge.rule import Rule, RuleSet
+from triage.knowledge.scan import Scanner
 from triage.knowledge.sites import Site, Sites
 from triage.model import STAGES, ErrorRecord, Frame
 
@@ -95,11 +96,13 @@ class Coverage:
 
 def measure(sites: Sites, rules: RuleSet) -> Coverage:
     accepted = []
+    scanner = Scanner(rules.on("error"))
     for site in sites:
         spelled = [error_of(site, number) for number in range(SPELLINGS)]
         records = [record_of_error(error, site.stage) for error in spelled]
+        possible = scanner.possible(records[0].text or "")
         for rule in rules.on("error"):
-            if rule.match.text is None:
+            if rule.match.text is None or rule.code not in possible:
                 continue
             values = [accepts(rule, record) for record in records]
             if all(value is not None for value in values):
