@@ -159,19 +159,15 @@ def _takers_of_sites(alive: Mapping[str, _Tried], sites: Iterable[Site]) -> dict
     glance = RuleSet(tuple(one.mutant for one in alive.values()))
     takes: dict[str, Site] = {}
     for site in sites:
-        record = record_of_error(error_of(site), site.stage)
-        for mutant in glance.possible(record.on, record.text):
-            if mutant.code in takes or not try_rule(mutant, record, {}).matched:
-                continue
-            if not _is_of(alive[mutant.code].rule, site):
-                takes[mutant.code] = site
+        records = [record_of_error(error_of(site, number), site.stage) for number in range(SPELLINGS)]
+        for record in records:
+            for mutant in glance.possible(record.on, record.text):
+                if mutant.code in takes or not try_rule(mutant, record, {}).matched:
+                    continue
+                rule = alive[mutant.code].rule
+                if not any(try_rule(rule, spelled, {}).matched for spelled in records):
+                    takes[mutant.code] = site
     return takes
-
-
-def _is_of(rule: Rule, site: Site) -> bool:
-    """Whether the rule matches the error of a site, with some operands at least."""
-    records = (record_of_error(error_of(site, number), site.stage) for number in range(SPELLINGS))
-    return any(try_rule(rule, record, {}).matched for record in records)
 
 
 def mutants(rule: Rule) -> Iterator[Mutant]:
