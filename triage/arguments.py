@@ -94,8 +94,11 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--format", choices=("terminal", "md", "json"), default="terminal")
     report.add_argument("-o", dest="output", metavar="PATH", help="write there instead of to the terminal")
 
-    explain = commands.add_parser("explain", help="say what a rule means, or which rules fit a text")
-    explain.add_argument("what", help="a code as TLG014, an error text, or - for standard input")
+    explain = commands.add_parser("explain", help="say what a rule means, or what a text says went wrong")
+    explain.add_argument(
+        "what", nargs="+", help="codes or names of rules as TLG014, an error text, a file that holds one, or - for standard input"
+    )  # fmt: skip
+    explain.add_argument("--json", action="store_true", help="print JSON")
 
     rules = commands.add_parser("rules", help="list, check and make rules")
     actions = rules.add_subparsers(dest="action", required=True, metavar="ACTION")

@@ -41,9 +41,16 @@ class Fit:
 
 @dataclass(frozen=True)
 class Fits:
+    """What was found in `text`. `numbers` are the numbers that its lines have elsewhere, if it is a part of something."""
+
     text: str
     fits: tuple[Fit, ...]
     near: tuple[NearMiss, ...]
+    numbers: tuple[int, ...] = ()
+
+    def number(self, line: int) -> int:
+        """The number to show for a line of `text`, both counted from 1."""
+        return self.numbers[line - 1] if line <= len(self.numbers) else line
 
 
 def find_fits(
@@ -117,21 +124,21 @@ def _parts(word: str) -> list[str]:
 
 def show_fits(found: Fits) -> str:
     """The fits with the matched part marked, then the nearest misses with what they lack."""
-    parts = [_show_fit(fit, found.text) for fit in found.fits[:MOST_FITS]]
+    parts = [_show_fit(fit, found) for fit in found.fits[:MOST_FITS]]
     if len(found.fits) > MOST_FITS:
         more = ", ".join(fit.rule.code for fit in found.fits[MOST_FITS:])
         parts.append(f"Further rules whose text fits: {more}.")
     if not found.fits:
         parts.append("No rule fits this text.")
     if found.near:
-        parts.append("\n".join(["Nearest misses:", *(_show_miss(miss) for miss in found.near)]))
+        parts.append("\n".join(["Nearest misses:", *(_show_miss(miss, found) for miss in found.near)]))
     return "\n\n".join(parts) + "\n"
 
 
-def _show_fit(fit: Fit, text: str) -> str:
+def _show_fit(fit: Fit, found: Fits) -> str:
     rule = fit.rule
     lines = [f"{rule.code} {rule.name}: {rule.title}"]
-    lines += [f"  {line}" for line in _marked(text, fit.start, fit.end)]
+    lines += [f"  {line}" for line in _marked(found.text, fit, found.number(fit.line))]
     if fit.captures:
         lines.append("  " + ", ".join(f"{name} = {conditions.show(value)}" for name, value in fit.captures.items()))
     if fit.against:
@@ -142,15 +149,15 @@ def _show_fit(fit: Fit, text: str) -> str:
     return "\n".join(lines)
 
 
-def _marked(text: str, start: int, end: int) -> list[str]:
+def _marked(text: str, fit: Fit, number: int) -> list[str]:
     """The first line of the match with its line number and the matched part underlined."""
+    start, end = fit.start, fit.end
     begin = text.rfind("\n", 0, start) + 1
     stop = text.find("\n", start)
     stop = len(text) if stop < 0 else stop
     end = min(max(end, start + 1), stop)
     left = max(begin, start - AROUND)
     line = printable(text[left : min(stop, end + AROUND)])
-    number = text.count("\n", 0, start) + 1
     head = f"{number} | " + ("…" if left > begin else "")
     return [head + line, " " * (len(head) + start - left) + "^" * max(1, end - start)]
 
@@ -160,7 +167,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "·" for c in text)
 
 
-def _show_miss(miss: NearMiss) -> str:
-    head = f"  {miss.rule.code} {miss.rule.name}: {miss.share:.0%} alike (line {miss.line})"
+def _show_miss(miss: NearMiss, found: Fits) -> str:
+    head = f"  {miss.rule.code} {miss.rule.name}: {miss.share:.0%} alike (line {found.number(miss.line)})"
     gaps = [printable(str(gap)) for gap in miss.missing] or ["all its words are there, in another order or apart"]
     return "\n".join([head, *(f"    {gap}" for gap in gaps)])

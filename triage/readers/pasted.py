@@ -69,6 +69,8 @@ def _exceptions(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
         parsed = bare_exception_line(view)
         if parsed is None and not view.startswith("Check failed: "):
             continue
+        if parsed and parsed[0] == "error" and _COMPILER.search(view):
+            continue  # what a compiler says, and not an exception of the name `error`
         kind, message = parsed or ("", view)
         while view != line.view and at < len(lines) and pasted_error(lines[at].view) != lines[at].view:
             message += "\n" + pasted_error(lines[at].view)
