@@ -26,22 +26,27 @@ LAUNCH_LIMIT = 64
 
 
 def install(tilelang: types.ModuleType, context: Any) -> None:
-    """Attach to an imported tilelang. Raises if this tilelang has none of the functions looked for."""
+    """Attach to an imported tilelang. Raises, with nothing attached, if it has not all of the functions looked for."""
+    jit, engine = sys.modules["tilelang.jit"], sys.modules["tilelang.engine.lower"]
+    phases = [
+        (getattr(engine, name), phase)  # all of them before anything is replaced: half a capture would mislead
+        for name, phase in (
+            ("lower_to_host_device_ir", "lower"),
+            ("device_codegen", "codegen"),
+            ("device_codegen_without_compile", "codegen"),
+        )
+    ]
     capture = Capture(context)
     context.capture = capture
-    jit = sys.modules["tilelang.jit"]
     replace_everywhere(jit.cached, functools.wraps(jit.cached)(capture.cached(jit.cached)))
-    engine = sys.modules["tilelang.engine.lower"]
-    for name, phase in (
-        ("lower_to_host_device_ir", "lower"),
-        ("device_codegen", "codegen"),
-        ("device_codegen_without_compile", "codegen"),
-    ):
-        original = getattr(engine, name)
+    for original, phase in phases:
         replace_everywhere(original, functools.wraps(original)(capture.phase(original, phase)))
-    for name in ("lower_to_host_device_ir", "lower_with_context"):
-        original = getattr(engine, name)
-        replace_everywhere(original, functools.wraps(original)(capture.session(original)))
+    if hasattr(
+        engine, "lower_with_context"
+    ):  # before 0.1.14 a compile outside of `cached` has no context to be told by
+        for name in ("lower_to_host_device_ir", "lower_with_context"):
+            original = getattr(engine, name)
+            replace_everywhere(original, functools.wraps(original)(capture.session(original)))
     nvcc = sys.modules.get("tilelang.contrib.nvcc")
     if nvcc is not None:
         nvcc.compile_cuda = functools.wraps(nvcc.compile_cuda)(capture.device(nvcc.compile_cuda))
@@ -57,6 +62,14 @@ def install(tilelang: types.ModuleType, context: Any) -> None:
         _pin_detection(context)
     kernel_class = sys.modules["tilelang.jit.kernel"].JITKernel
     kernel_class.__call__ = functools.wraps(kernel_class.__call__)(capture.launch(kernel_class.__call__))
+
+
+@functools.cache
+def has_line_directives() -> bool:
+    """Whether this compiler can write line directives; one that cannot refuses the pass config, and with it every kernel."""
+    from tilelang import tvm
+
+    return LINE_DIRECTIVES in tvm.ir.transform.PassContext.list_configs()
 
 
 def replace_everywhere(old: Any, new: Any) -> int:
@@ -352,7 +365,8 @@ class Capture:
         options["target"] = target.resolve(wanted, self.context)
         if options["target"] is None:
             del options["target"]
-        options["pass_configs"] = {**(options.get("pass_configs") or {}), LINE_DIRECTIVES: True}
+        if has_line_directives():
+            options["pass_configs"] = {**(options.get("pass_configs") or {}), LINE_DIRECTIVES: True}
         if options.get("execution_backend") == "cython" and target.is_cuda(options.get("target")):
             options["execution_backend"] = "tvm_ffi"  # linking a CUDA library needs the driver
             self.context.virtual("execution_backend cython built as tvm_ffi")
