@@ -21,6 +21,7 @@ from triage.knowledge.known_issues import signature_of
 from triage.knowledge.load import load_rules
 from triage.knowledge.match import Record, record_of_error, search
 from triage.knowledge.rule import RuleErrors, RuleSet
+from triage.knowledge.stages import StageGuess
 from triage.knowledge.switches import load_switches
 from triage.knowledge.upstream import (
     Issue,
@@ -404,6 +405,19 @@ def test_two_layouts_of_one_accumulator_are_the_issue_only_if_their_threads_diff
 
     assert "2547" in ids(found(layouts(128, 0), "0.1.11"))
     assert ids(found(layouts(0, 0), "0.1.11")) == []
+
+
+def test_what_looks_like_an_internal_error_is_the_kernels_where_the_later_release_says_so() -> None:
+    error = compiler_check(
+        "bad_optional_access while parsing tile op call: T.gemm(T.region(a[0, 0], 1, 64, K))",
+        "tvm::tl::ParseOperator()",
+    )
+    suspected = StageGuess("layout", None, Owner.COMPILER, "by its frame")
+    seen = Observability("0.1.13", issues=ISSUES, guess_of=lambda error: suspected)
+    (finding,) = judge([record_of_error(error)], {}, RuleSet(), seen)
+    assert (finding.owner, finding.title) == (Owner.KERNEL, "A tile of T.gemm has a symbolic extent")
+    (later,) = judge([record_of_error(error)], {}, RuleSet(), replace(seen, tilelang="0.1.15"))
+    assert later.owner is Owner.COMPILER
 
 
 def test_words_of_the_script_itself_are_no_issue() -> None:

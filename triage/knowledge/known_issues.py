@@ -6,7 +6,7 @@ nothing, but a text that is not there does. What it then adds depends on how muc
     any entry                                   a sentence in `known_issues`, which says if the installed release has it
     … without `provided`, release affected      what to do becomes a step of its own: the upgrade, the switch, the change
     `specific`, release affected or unseen      the root cause names the finding's group, so two triggers are one fault
-    `specific`, release affected                whose fault it is, where the rule, or nobody, could say
+    `specific`, release affected                whose fault it is, where no rule could say
 
 A release that does not have the fault is no reason to tell of it, except where the text is the fault's own: whoever looks that
 up finds the thread, and should be told that it is not this.
@@ -118,10 +118,13 @@ def _of_cause(finding: Finding, issue: Issue, standing: Standing, certain: bool)
     """
     finding = replace(finding, cause=issue.cause, signature=signature_of(issue.cause))
     if finding.rule is None:
-        finding = replace(finding, title=issue.title)
+        finding = replace(finding, title=f"{issue.title[:1].upper()}{issue.title[1:]}")
     if standing is not Standing.AFFECTED:
         return finding
-    owner = Owner(issue.owner) if finding.owner is Owner.UNKNOWN and issue.owner else finding.owner
+    unproven = (
+        finding.owner is Owner.UNKNOWN or finding.rule is None
+    )  # without a rule an owner is what the stage suggests
+    owner = Owner(issue.owner) if issue.owner and unproven else finding.owner
     likely = certain and finding.confidence is Confidence.POSSIBLE
     return replace(finding, owner=owner, confidence=Confidence.LIKELY if likely else finding.confidence)
 
