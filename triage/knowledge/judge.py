@@ -156,7 +156,8 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
         summary=_summary(rule, values),
         rule=rule.code,
         cause=rule.name,
-        stage=rule.stage,
+        # a family of checks may stand in several stages: where this one was raised, its frames and its text say better
+        stage=record.fields.get("error.stage") or rule.stage,
         location=location,
         labels=labels_of(record, location, seen.read_source),
         quote=_quote(record),
