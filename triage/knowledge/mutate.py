@@ -86,11 +86,11 @@ def mutate_rules(
     rules = list(load_rules(root or rules_root()))
     if unknown := sorted(set(codes) - {rule.code for rule in rules}):
         raise KeyError(unknown[0])
-    fixtures = {rule.code: [read_fixture(path, read) for path in fixture_paths(rule)] for rule in rules}
     asked = [rule for rule in rules if not codes or rule.code in codes]
+    fixtures = {rule.code: [read_fixture(path, read) for path in fixture_paths(rule)] for rule in asked}
     tried = {f"{rule.code}/{number}": one for rule in asked for number, one in enumerate(_tried(rule))}
     alive = {key: one for key, one in tried.items() if _accepted(one, fixtures[one.rule.code])}
-    for key in _takers_of_hits(alive, rules, fixtures):
+    for key in _takers_of_hits(alive, rules, read):
         del alive[key]
     takes = _takers_of_sites(alive, sites)
     counts = Counter(one.rule.code for one in tried.values())
@@ -138,15 +138,18 @@ def _accepted(one: _Tried, own: Sequence[Fixture]) -> bool:
     return True
 
 
-def _takers_of_hits(
-    alive: Mapping[str, _Tried], rules: Sequence[Rule], fixtures: Mapping[str, Sequence[Fixture]]
-) -> set[str]:
+def _takers_of_hits(alive: Mapping[str, _Tried], rules: Sequence[Rule], read: Read) -> set[str]:
     """The mutants that match a record which another rule's hit shows: `check` would tell."""
     glance = RuleSet(tuple(one.mutant for one in alive.values()))
     takers = set()
     for other in rules:
-        for fixture in fixtures[other.code]:
-            for record, _ in fixture.trials(other) if fixture.hit else ():
+        for path in fixture_paths(other):
+            if not path.name.startswith("hit-"):
+                continue
+            if path.suffix == ".log" and not glance.scanner.possible(path.read_text("utf-8")):
+                continue  # no record of it can hold what no line of it does
+            fixture = read_fixture(path, read)
+            for record, _ in fixture.trials(other):
                 facts = fixture.facts_of(record)
                 for mutant in glance.possible(record.on, record.text):
                     if rivals(alive[mutant.code].rule, other) and try_rule(mutant, record, facts).matched:
