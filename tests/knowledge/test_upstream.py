@@ -448,6 +448,17 @@ def test_two_triggers_of_one_cause_are_one_group_and_others_are_not() -> None:
     assert one.signature != two.signature, "without the table they are two faults"
 
 
+def test_triggers_that_a_reader_cannot_tell_apart_are_told_once() -> None:
+    told = [issue for issue in found(MBARRIER, "0.1.8").known_issues if issue["cause"].startswith("barriers-only")]
+    assert [(issue["id"], issue["also"]) for issue in told] == [("tile-ai/tilelang#1648", ["tile-ai/tilelang#737"])]
+    assert "tile-ai/tilelang#1648 (and tile-ai/tilelang#737)" in told[0]["says"]
+
+
+def test_beside_a_proven_cause_nothing_else_is_suspected() -> None:
+    assert ids(found(MBARRIER, "0.1.8")) == ["1648"]
+    assert "2395" in ids(found(nvcc('kernel.cu(29): error: identifier "i" is undefined'), "0.1.8"))
+
+
 def test_the_group_is_the_same_whether_or_not_the_release_was_seen() -> None:
     assert found(MBARRIER, None).signature == found(MBARRIER, "0.1.8").signature
     assert found(MBARRIER, "0.1.15").signature != found(MBARRIER, "0.1.8").signature
@@ -537,7 +548,7 @@ def test_conditions_read_captures_of_the_rule_and_of_the_own_text() -> None:
 
 def test_an_entry_is_plain_data() -> None:
     assert entry(FIXED, "0.1.8") == {
-        "id": "o/r#1", "url": "https://github.com/o/r/issues/1", "title": "it breaks", "cause": "broken",
+        "id": "o/r#1", "url": "https://github.com/o/r/issues/1", "also": [], "title": "it breaks", "cause": "broken",
         "standing": "affected", "affected": ["<0.1.9"], "fixed_in": "0.1.9", "provided": None,
         "switches": {"tl.disable_tma_lower": True}, "change": "make the tile smaller", "evidence": ["thread"],
         "says": sentence(FIXED, "0.1.8"),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -99,16 +99,26 @@ def with_issues(
     told = [issue for issue, how in standing.items() if how is not Standing.NOT_AFFECTED or issue.specific]
     if not told:
         return finding
+    proven = next((i for i in told if i.specific and standing[i] is not Standing.NOT_AFFECTED), None)
+    if proven:  # what only may be the cause is none beside it
+        told = [issue for issue in told if issue.provided is None]
     steps = {issue: remedies(issue, installed, change=finding.rule is None) for issue in told}
     first = dict.fromkeys(step for issue, ways in steps.items() if issue.specific for step in ways)
     rest = dict.fromkeys(step for issue, ways in steps.items() if not issue.specific for step in ways)
     finding = replace(
         finding,
-        known_issues=tuple(entry(issue, installed) for issue in told),
+        known_issues=tuple(entry(first, installed, also) for first, *also in _triggers(told)),
         fixes=(*map(Fix, first), *finding.fixes, *map(Fix, rest)),
     )
-    proven = next((i for i in told if i.specific and standing[i] is not Standing.NOT_AFFECTED), None)
     return _of_cause(finding, proven, standing[proven], record.certain) if proven else finding
+
+
+def _triggers(told: Iterable[Issue]) -> list[list[Issue]]:
+    """The entries, those together that differ in nothing a reader could tell them apart by: triggers of one root cause."""
+    groups: dict[tuple[str, str | None], list[Issue]] = {}
+    for issue in told:
+        groups.setdefault((issue.cause, issue.provided), []).append(issue)
+    return list(groups.values())
 
 
 def _of_cause(finding: Finding, issue: Issue, standing: Standing, certain: bool) -> Finding:

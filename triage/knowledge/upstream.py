@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -336,16 +336,20 @@ def dangling(issues: Issues, root: Path, switches: frozenset[str]) -> list[Probl
     return problems
 
 
-def sentence(issue: Issue, installed: str | None) -> str:
+def sentence(issue: Issue, installed: str | None, also: Sequence[Issue] = ()) -> str:
     """What a report says about an issue in view of the installed release, None where that was not seen.
 
-    To upgrade is advised only where the installed release is known to have the fault and a later one is known not to.
+    `also` are further triggers of the same root cause. To upgrade is advised only where the installed release is known to have the fault and a later one is known not to.
     """
     if issue.standing(installed) is Standing.NOT_AFFECTED:
-        return f"Not {issue.id}, which looks the same ({issue.title}): {_why_not(issue, installed)}."
+        return f"Not {_names(issue, also)}, which looks the same ({issue.title}): {_why_not(issue, installed)}."
     only_if = f", if {issue.provided}" if issue.provided else ""
     ways = _ways(issue, issue.standing(installed))
-    return f"Known issue {issue.id}{only_if}: {issue.title}. {_known_of(issue, installed)}.{_told(ways)}"
+    return f"Known issue {_names(issue, also)}{only_if}: {issue.title}. {_known_of(issue, installed)}.{_told(ways)}"
+
+
+def _names(issue: Issue, also: Sequence[Issue]) -> str:
+    return issue.id + (f" (and {', '.join(other.id for other in also)})" if also else "")
 
 
 def _why_not(issue: Issue, installed: str | None) -> str:
@@ -399,11 +403,15 @@ def remedies(issue: Issue, installed: str | None, change: bool = True) -> list[s
     return [f"{way[:1].upper()}{way[1:]} ({issue.id})" for way in ways]
 
 
-def entry(issue: Issue, installed: str | None) -> dict[str, Any]:
-    """An issue as the report object has it: plain data, with the sentence that reports print."""
+def entry(issue: Issue, installed: str | None, also: Sequence[Issue] = ()) -> dict[str, Any]:
+    """An issue as the report object has it: plain data, with the sentence that reports print.
+
+    `also` are further triggers of the same root cause.
+    """
     return {
         "id": issue.id,
         "url": issue.url,
+        "also": [other.id for other in also],
         "title": issue.title,
         "cause": issue.cause,
         "standing": str(issue.standing(installed)),
@@ -413,5 +421,5 @@ def entry(issue: Issue, installed: str | None) -> dict[str, Any]:
         "switches": dict(issue.switches),
         "change": issue.change,
         "evidence": list(issue.evidence),
-        "says": sentence(issue, installed),
+        "says": sentence(issue, installed, also),
     }

@@ -146,7 +146,7 @@ class Verdict(TypedDict):
 
 
 class KnownIssueEntry(TypedDict):
-    """A fault of the compiler that upstream knows and that looks like this one.
+    """A fault of the compiler that upstream knows and that looks like this one; `also` names further triggers of its cause.
 
     `standing` says what the installed release has to do with it, `says` the same as a sentence. `affected` holds specifiers of
     releases, each an alternative; `switches` maps names to the values with which the fault does not come.
@@ -154,6 +154,7 @@ class KnownIssueEntry(TypedDict):
 
     id: str
     url: str
+    also: list[str]
     title: str
     cause: str
     standing: Literal["affected", "unseen", "unsure", "not-affected"]
