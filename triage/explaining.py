@@ -42,8 +42,11 @@ BEFORE, AFTER = 3, 80
 SHOWN, WIDTH, LINE = 4, 96, 600
 #: How the table of stages says that it went by words, which somebody who tells of a failure uses, too.
 BY_WORDING = "the wording"
+#: Which tilelang a text says it was: as pip and Python print it, or as the answer to a report form's question.
 VERSION = re.compile(
-    r"tile-?lang(?:\s+version)?[\s=:@v\"'`-]{1,8}(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])", re.IGNORECASE
+    r"tile-?lang(?:\s+version|\.__version__|\s+are\s+you\s+using\?)?[\s=:@v\"'`*_-]{1,8}"
+    r"(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])",
+    re.IGNORECASE,
 )
 
 
@@ -110,8 +113,8 @@ def load_knowledge(root: Path) -> Knowledge:
 
 def explain_text(text: str, knowledge: Knowledge) -> Explanation:
     """What a text comes to. Any text is accepted."""
-    version = VERSION.search(text)
-    tilelang = version[1] if version else None
+    versions = {found[1] for found in VERSION.finditer(text)}
+    tilelang = versions.pop() if len(versions) == 1 else None  # of two, one failed and the other may not have
     seen = Observability(tilelang=tilelang, guess_of=knowledge.stages.stage_of, issues=knowledge.issues)
     unwrapped = unwrap(text)
     plain = Unwrapped(text, tuple(range(1, text.count("\n") + 2)))

@@ -14,6 +14,7 @@ from packaging.version import Version
 from rule_samples import ROOT, read_log, rule_file
 
 from triage import conditions
+from triage.explaining import explain_text, load_knowledge
 from triage.knowledge.check import check_rules
 from triage.knowledge.issue_page import known_issues_of, shown, table
 from triage.knowledge.judge import Observability, judge
@@ -39,6 +40,7 @@ from triage.model import Confidence, ErrorRecord, Finding, Frame, Owner, Quote
 
 RULES = load_rules()
 ISSUES = load_issues(ROOT)
+KNOWLEDGE = load_knowledge(ROOT)
 SWITCHES = frozenset(switch.name for switch in load_switches(ROOT / "reference" / "switches.toml"))
 FIXED = Issue(
     "o/r#1", "it breaks", "broken", ("<0.1.9",), ("thread",), fixed_in="0.1.9", rules=("TLG051",),
@@ -446,6 +448,24 @@ def test_two_triggers_of_one_cause_are_one_group_and_others_are_not() -> None:
     plain = [replace(Observability("0.1.11"), issues=Issues())]
     (one,), (two,) = (judge([record_of_error(e)], {}, RULES, plain[0]) for e in (small, uncovered))
     assert one.signature != two.signature, "without the table they are two faults"
+
+
+@pytest.mark.parametrize(
+    ("text", "installed"),
+    [
+        ("### What version of TileLang are you using?\n\n0.1.8", "0.1.8"),
+        ("tilelang==0.1.8\ntorch==2.9.1", "0.1.8"),
+        ("- `tilelang.__version__`: `0.1.7.post3+cuda.git1f16d9a5`", "0.1.7.post3"),
+        ("it works with tilelang 0.1.7 and fails with tilelang 0.1.8", None),
+        ("tilelang needs torch 2.4.0", None),
+    ],
+)
+def test_the_release_is_read_out_of_a_report_that_names_one(text: str, installed: str | None) -> None:
+    explained = explain_text(f'{text}\n\nkernel.cu(29): error: identifier "mbarrier" is undefined\n', KNOWLEDGE)
+    assert explained.tilelang == installed
+    said = str(explained.finding and explained.finding.known_issues)
+    assert ("Upgrade to 0.1.9" in said) == (installed is not None)
+    assert ("which version is installed was not seen" in said) == (installed is None)
 
 
 def test_triggers_that_a_reader_cannot_tell_apart_are_told_once() -> None:
