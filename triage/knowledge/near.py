@@ -91,7 +91,7 @@ SYNONYMS = (
 WORD = regex.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _ENDINGS = (
     "ations", "ation", "izing", "ities", "ments", "ables", "ings", "ions", "edly", "able", "ible", "ment", "ance", "ence",
-    "ing", "ion", "ies", "ied", "ity", "ive", "ed", "es", "ly", "or", "er", "al", "s", "e",
+    "ing", "ion", "ies", "ied", "ity", "ive", "ed", "es", "ly", "al", "s", "e",
 )  # fmt: skip
 
 
