@@ -145,10 +145,19 @@ class Sites:
                 classes.setdefault(scope, []).append(site)
         return classes
 
+    @cached_property
+    def _in_file(self) -> dict[str, list[Site]]:
+        """By the last part of the path: most errors come with a file, and few sites are in one of its name."""
+        files: dict[str, list[Site]] = {}
+        for site in self.all:
+            files.setdefault(site.file.rpartition("/")[2], []).append(site)
+        return files
+
     def find(self, type_name: str, message: str, file: str | None = None) -> Found:
         """The sites that print `message`; `type_name` may be empty where it was not seen. `file` keeps to the sites of one file."""
         text = _squeezed(message)
-        sites = self.all if file is None else tuple(site for site in self.all if site.is_in(file))
+        named = () if file is None else self._in_file.get(file.rpartition("/")[2], ())
+        sites = self.all if file is None else tuple(site for site in named if site.is_in(file))
         bare = type_name.rpartition(".")[2]
         whole = _best(((site, site.pieces) for site in sites), bare, text)
         return (
