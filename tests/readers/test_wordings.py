@@ -183,6 +183,19 @@ def test_timeout_of_the_compiler_is_no_diagnostic() -> None:
     assert error.message.startswith("NVCC compilation timed out")
 
 
+def test_ascends_compiler_output_is_read_inside_the_exception() -> None:
+    text = (
+        HEAD
+        + frame(KERNEL, 20)
+        + "RuntimeError: Ascend compilation failed.\nCommand: bisheng -O2 -c /tmp/t/tl_kernel.asc\nCompiler output:\n"
+        + "/x/ascend/gemm.h:50:3: error: static assertion failed due to requirement '96 % 64 == 0': K must be divisible\n"
+        + '  static_assert(K % T == 0, "K must be divisible");\n  ^\n1 error generated.\n\nSource:\n#include "gemm.h"\n'
+    )
+    found = decisive(only(text))
+    assert (found.kind, found.type) == ("compiler", "c++")
+    assert found.message.startswith("error: static assertion failed due to requirement")
+
+
 def test_compiler_output_without_an_exception() -> None:
     error = only(
         "x.cpp: In function 'f':\nx.cpp:3:5: error: 'y' was not declared\n    3 |     y;\n      |     ^\n/usr/bin/ld: cannot find -lcuda: No such file or directory\ncollect2: error: ld returned 1 exit status\n"
