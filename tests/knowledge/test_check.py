@@ -130,6 +130,15 @@ def test_what_is_wrong_at_different_depths_is_told_at_once(root: Path) -> None:
         assert words in found, found
 
 
+def test_a_broken_name_of_a_fact_does_not_hide_what_is_wrong_with_the_rules(root: Path) -> None:
+    facts = root / "reference" / "facts.toml"
+    facts.write_text('[extra]\nsize = {type = "number", what = "x"}\n' + facts.read_text("utf-8"), "utf-8")
+    rule_file(root, RULE.replace("at most {most}", "at most {least}"))
+    found = texts(check_rules(read_log, root))
+    assert found[0].startswith("reference/facts.toml:2: extra.size: type must be one of")
+    assert len(found) == 3 and "says: {least}" in found[1] and "hit-plain.log: matches without {least}" in found[2]
+
+
 def test_a_rule_needs_a_hit_and_a_miss_that_is_near(root: Path) -> None:
     (root / "generation/TLG901-tile-too-wide/hit-plain.log").unlink()
     fixture(root, "miss-own-raise.log", "ValueError: quite another thing\n")

@@ -43,9 +43,9 @@ def test_the_graph_reads_declared_facts_only() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[run\n", "not TOML"),
-        ("run = 3\n", "run must be a table"),
-        ("[run]\nstatus = 3\n", "run.status: must be a table"),
+        ("[run\n", "facts.toml:1: not TOML"),
+        ("run = 3\n", "facts.toml:1: run must be a table"),
+        ("[run]\nstatus = 3\n", "facts.toml:2: run.status: must be a table"),
         ('[run]\nstatus = {type = "str"}\n', "run.status: what is missing"),
         ('[run]\nstatus = {type = "text", what = "x"}\n', "run.status: type must be one of"),
         ('[run]\nstatus = {type = "str", what = "x", units = "s"}\n', "run.status: unknown key 'units'"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from triage.knowledge.facts import load_fact_names
+from triage.knowledge.facts import read_fact_names
 from triage.knowledge.files import CATEGORY_LETTERS, PLACEHOLDER, rules_root
 from triage.knowledge.fits import words_present
 from triage.knowledge.fixtures import (
@@ -75,7 +75,8 @@ def check_rules(
     asked = [file for file in files if not codes or (file.rule and file.rule.code in codes)]
     done = Checked(rules=len(asked))
     shown = {file.shown for file in asked}
-    names = load_fact_names(root)
+    names, wrong_names = read_fact_names(root)
+    done.problems += wrong_names
     done.problems += [problem for file in asked for problem in file.problems]
     done.problems += [problem for problem in problems_across(files) if problem.file in shown]
     run = _Check(read, RuleSet(tuple(every), root), bless, done)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from triage.knowledge.files import rules_root
+from triage.knowledge.positions import Positions
 from triage.knowledge.rule import Problem, RuleErrors
 
+FILE = "reference/facts.toml"
 TYPES = ("bool", "int", "float", "str", "list", "dict")
 KEYS = {"type", "what", "unit", "values", "of"}
 
@@ -28,29 +31,37 @@ class FactName:
 
 def load_fact_names(root: Path | None = None) -> dict[str, FactName]:
     """Every declared name. Raises `RuleErrors` with all problems, `FileNotFoundError` without the file."""
-    path = (root or rules_root()) / "reference" / "facts.toml"
+    names, problems = read_fact_names(root or rules_root())
+    if problems:
+        raise RuleErrors(problems)
+    return names
+
+
+def read_fact_names(root: Path) -> tuple[dict[str, FactName], list[Problem]]:
+    """The declared names that can be read, and all problems. Raises `FileNotFoundError` without the file."""
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        text = (root / FILE).read_text("utf-8")
+        data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RuleErrors([Problem("reference/facts.toml", None, f"not TOML: {error}")]) from None
+        at = re.search(r"at line (\d+)", str(error))
+        return {}, [Problem(FILE, int(at[1]) if at else None, f"not TOML: {error}")]
+    positions = Positions(text)
     names: dict[str, FactName] = {}
     problems: list[Problem] = []
     for group, members in data.items():
         if not isinstance(members, dict):
-            problems.append(Problem("reference/facts.toml", None, f"{group} must be a table of names"))
+            problems.append(Problem(FILE, positions.line("", group), f"{group} must be a table of names"))
             continue
         for short, entry in members.items():
             name = f"{group}.{short}"
             if wrong := _wrong(entry):
-                problems.append(Problem("reference/facts.toml", None, f"{name}: {wrong}"))
+                problems.append(Problem(FILE, positions.line(group, short), f"{name}: {wrong}"))
             else:
                 values = tuple(entry.get("values", ()))
                 names[name] = FactName(
                     name, entry["type"], entry["what"], entry.get("unit"), values, entry.get("of", "fact")
                 )
-    if problems:
-        raise RuleErrors(problems)
-    return names
+    return names, problems
 
 
 def fact_types(root: Path | None = None) -> Mapping[str, str]:
