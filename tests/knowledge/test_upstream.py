@@ -422,6 +422,18 @@ def test_what_looks_like_an_internal_error_is_the_kernels_where_the_later_releas
     assert later.owner is Owner.COMPILER
 
 
+def test_without_the_frame_that_raised_it_an_own_text_proves_nothing() -> None:
+    finding = found(replace(REDUCER, frames=()), "0.1.13", rules=RuleSet())
+    assert ids(finding) == ["3033"]
+    assert finding.owner is Owner.UNKNOWN and finding.cause is None
+
+
+def test_the_same_check_of_another_backend_is_another_fault() -> None:
+    text = "Check failed: (m_warp * n_warp == num_warps) is false: m_warp * n_warp must equal num_warps, m_warp: 1"
+    assert ids(found(compiler_check(text, "f", "/project/src/metal/op/gemm.cc"), "0.1.11")) == []
+    assert ids(found(compiler_check(text, "f", "/project/src/cuda/op/gemm.cc"), "0.1.11")) == ["2724"]
+
+
 def test_words_of_the_script_itself_are_no_issue() -> None:
     raised = Frame("/home/user/kernels/k.py", 9, "<module>", "raise RuntimeError(text)", user=True)
     error = replace(REDUCER, frames=(raised,))
@@ -435,7 +447,7 @@ def test_the_same_words_out_of_another_function_are_no_issue() -> None:
 
 def test_two_triggers_of_one_cause_are_one_group_and_others_are_not() -> None:
     small = compiler_check(
-        "Check failed: (warp_m % 16 == 0) is false: warp_m=4", "tvm::tl::A()", "/project/src/op/gemm.cc"
+        "Check failed: (warp_m % 16 == 0) is false: warp_m=4", "tvm::tl::A()", "/project/src/layout/gemm_layouts.cc"
     )
     uncovered = compiler_check(
         "Check failed: (m_warp * n_warp == num_warps) is false: m_warp * n_warp must equal num_warps, m_warp: 1",
@@ -537,7 +549,12 @@ def test_both_ways_in_which_a_newer_ffi_stops_the_import_are_one_group() -> None
     aborted = ErrorRecord(
         "signal", "SIGABRT", "what(): TypeAttr `__ffi_repr__` is already registered for type index 130."
     )
-    raised = ErrorRecord("exception", "AttributeError", "attribute '__dict__' of 'type' objects is not writable")
+    registry = Frame(
+        "/home/user/venv/lib/python3.11/site-packages/tvm_ffi/registry.py", 403, "_add_class_attrs", user=False
+    )
+    raised = ErrorRecord(
+        "exception", "AttributeError", "attribute '__dict__' of 'type' objects is not writable", frames=(registry,)
+    )
     one, two = (found(error, "0.1.9", rules=RuleSet()) for error in (aborted, raised))
     assert one.signature == two.signature == signature_of("tvm-ffi-0-1-12")
     assert one.owner is two.owner is Owner.ENVIRONMENT

@@ -60,6 +60,13 @@ def _said(issue: Issue, record: Record) -> dict[str, Any] | None:
     return {name: typed(value) for name, value in found.groupdict().items() if value is not None}
 
 
+def _proven(issue: Issue, record: Record) -> bool:
+    """Whether nothing else looks like this: the entry is specific, and what raised the error was seen where it says so."""
+    if not issue.raised_in:
+        return issue.specific
+    return issue.specific and record.error is not None and raised_among(issue.raised_in, record.error)[0] is True
+
+
 def _beside(issue: Issue, installed: Mapping[str, str]) -> bool:
     """Whether the distributions installed beside may be those of the issue; one that was not seen may be."""
     for name, specifier in issue.beside:
@@ -99,7 +106,7 @@ def with_issues(
     told = [issue for issue, how in standing.items() if how is not Standing.NOT_AFFECTED or issue.specific]
     if not told:
         return finding
-    proven = next((i for i in told if i.specific and standing[i] is not Standing.NOT_AFFECTED), None)
+    proven = next((i for i in told if standing[i] is not Standing.NOT_AFFECTED and _proven(i, record)), None)
     if proven:  # what only may be the cause is none beside it
         told = [issue for issue in told if issue.provided is None]
     steps = {issue: remedies(issue, installed, change=finding.rule is None) for issue in told}
