@@ -45,7 +45,7 @@ BY_WORDING = "the wording"
 #: Which tilelang a text says it was: as pip and Python print it, or as the answer to a report form's question.
 VERSION = re.compile(
     r"tile-?lang(?:\s+version|\.__version__|\s+are\s+you\s+using\?)?[\s=:@v\"'`*_-]{1,8}"
-    r"(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])",
+    r"(\d+\.\d+\.\d+(?:\.post\d+)?)(?!\w|\.\w)",
     re.IGNORECASE,
 )
 

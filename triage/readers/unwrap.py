@@ -24,12 +24,12 @@ _PROMPT = re.compile(
 _PREFIX = re.compile(
     r"(?:##\[(?:error|warning|debug)\]|::(?:error|warning)(?: [^:]*)?::"  # commands of a CI system
     r"|[^\t\n]{1,60}\t[^\t\n]{1,60}\t(?=\d{4}-\d\d-\d\dT)"  # job and step, of a downloaded log
-    r"|\ufeff?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ \t]+(?:- )?"
-    r"|\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?\]\s*"
+    r"|\ufeff?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ \t](?:- )?"
+    r"|\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?\][ \t]?"
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: "  # syslog
     r"|[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] "  # glog
-    r"|(?:ERROR|WARNING|INFO|CRITICAL|DEBUG)(?:\s+\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)?\s*(?:\[[\w./-]+:\d+\]|[-:|])\s*"
-    r"|\[(?:ERROR|WARNING|INFO|CRITICAL|DEBUG|stderr|stdout)\]:?\s*"
+    r"|(?:ERROR|WARNING|INFO|CRITICAL|DEBUG)(?:\s+\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)?\s*(?:\[[\w./-]+:\d+\]|[-:|])[ \t]?"
+    r"|\[(?:ERROR|WARNING|INFO|CRITICAL|DEBUG|stderr|stdout)\]:?[ \t]?"
     r"|\((?:[\w.]+ )?(?:\w+=[\w.:-]+,? ?)+\) ?"  # (Worker pid=12, ip=10.0.0.1)
     r"|[\w.-]{1,60}(?:-\d+)? +\| "  # a container of several
     r"|#\d+ \d+\.\d+ "  # a step of an image build

@@ -124,13 +124,15 @@ def no_more_than_shown(finding: Finding) -> Finding:
 
 
 def rank(findings: Sequence[Finding]) -> list[Finding]:
-    """Best first: by state, by category, by confidence; what another finding explains comes after it; else as given."""
+    """Best first: by state, by category, by confidence; what another finding explains comes after it, and what only a stage
+    tells after what a rule tells; else as given."""
     explained = {code for f in findings for code in f.explains}
 
-    def key(finding: Finding) -> tuple[int, bool, int, int]:
+    def key(finding: Finding) -> tuple[int, bool, bool, int, int]:
         return (
             _STATE_ORDER.index(finding.state),
             finding.rule in explained,
+            finding.rule is None,
             _CATEGORY_ORDER.index(finding.category),
             _CONFIDENCE_ORDER.index(finding.confidence),
         )

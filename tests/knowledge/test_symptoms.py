@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rule_samples import ROOT
+
+from triage.knowledge.symptoms import FILE, Symptoms
+from triage.model import Category
+
+SYMPTOMS = Symptoms.load(ROOT)
+
+
+def categories(text: str) -> list[str]:
+    return [str(symptom.category) for symptom in SYMPTOMS.of(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("wrong results when num_stages=3", "correctness"),
+        ("The output differs from torch in the last tile", "correctness"),
+        ("dQ is all NaN, dK is fine", "correctness"),
+        ("Half of the rows are never written", "correctness"),
+        ("The sum does not match the reference", "correctness"),
+        ("2x slower than 0.1.8", "performance"),
+        ("I only get 40 TFLOPS and cannot reach the numbers of the README", "performance"),
+        ("Throughput dropped by a third after the upgrade", "performance"),
+        ("fails about one time in ten", "intermittent"),
+        ("Results differ from run to run", "intermittent"),
+        ("The test is flaky: wrong values sometimes", "intermittent"),
+        ("hangs forever", "intermittent"),
+        ("The process does not exit", "intermittent"),
+        ("pip install fails", "environment"),
+        ("import tilelang kills the interpreter", "environment"),
+        ("No driver is found inside the container", "environment"),
+        ("The kernel fails to compile for fp8", "generation"),
+        ("The compiler hangs with dynamic shapes", "generation"),
+        ("Calling the kernel raises an exception", "generation"),
+    ],
+)
+def test_the_words_of_a_report_hint_at_one_category(text: str, category: str) -> None:
+    assert categories(text) == [category]
+
+
+@pytest.mark.parametrize(
+    "text", ["no wrong results", "it is not slow", "never hangs, not slow, and without wrong values", "nothing is wrong", "", "hello"]
+)  # fmt: skip
+def test_what_is_denied_or_not_said_hints_at_nothing(text: str) -> None:
+    assert categories(text) == []
+
+
+def test_a_denial_reaches_no_further_than_its_clause() -> None:
+    assert categories("It is not slow, but the values are wrong") == ["correctness"]
+    assert categories("not only wrong values") == ["correctness"]
+
+
+def test_words_that_say_several_things_give_several_candidates() -> None:
+    assert set(categories("It is slow and gives wrong results")) == {"correctness", "performance"}
+
+
+def test_that_results_change_from_run_to_run_accounts_for_that_they_are_wrong() -> None:
+    (symptom,) = SYMPTOMS.of("wrong results, different in every run")
+    assert symptom.category is Category.INTERMITTENT and symptom.phrases == ("different in every run",)
+    assert symptom.next
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_asked(text: str) -> None:
+    for symptom in SYMPTOMS.of(text):
+        assert symptom.phrases and symptom.score > 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        ('category = "generation"\nsays = "a"\nphrases = ["x"]', "next"),
+        ('category = "generation"\nsays = "a"\nnext = "b"\nphrases = ["x"]\nweek = []', "week"),
+        ('category = "slow"\nsays = "a"\nnext = "b"\nphrases = ["x"]', "slow"),
+        ('category = "generation"\nsays = "a"\nnext = "b"\nphrases = "x"', "lists"),
+    ],
+)
+def test_an_entry_that_is_none_is_refused(entry: str, what: str, tmp_path: Path) -> None:
+    (tmp_path / "reference").mkdir()
+    (tmp_path / FILE).write_text(f"[[symptom]]\n{entry}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=what):
+        Symptoms.load(tmp_path)
