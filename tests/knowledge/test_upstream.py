@@ -30,6 +30,7 @@ from triage.knowledge.upstream import (
     Standing,
     dangling,
     entry,
+    impossible,
     load_issues,
     read_issues,
     remedies,
@@ -239,6 +240,15 @@ specific = true
 owner = "somebody"
 provided = "b"
 rules = ["TLG051"]
+
+[[issue]]
+id = "o/r#6"
+title = "a"
+cause = "a"
+affected = ["<0.1.8"]
+evidence = ["thread"]
+fixed_in = "0.1.9"
+rules = ["TLG051"]
 """
 
 
@@ -252,7 +262,7 @@ def test_everything_wrong_is_said_at_once_with_the_entry(tmp_path: Path) -> None
         "reference/upstream.toml:5: o/r#1: unknown key 'colour'",
         "o/r#2: 0.1.8 is affected, and 0.1.8 should have the fix",
         "o/r#3: text is no regular expression",
-        "o/r#3: affected ['<0.1.8'] holds for no release",
+        "o/r#6: affected ['<0.1.8'] holds for no release",
         "o/r#4: affected has the wrong type",
         "o/r#4: cause is missing",
         "o/r#5: cause 'Not A Slug'",
@@ -267,8 +277,11 @@ def test_everything_wrong_is_said_at_once_with_the_entry(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"fixed_in": None}, "needs either fixed_in or reported"),
-        ({"fixed_in": None, "affected": '["<0.1.9"]', "reported": '"0.1.8"'}, "0.1.10 is not affected"),
+        ({"fixed_in": None, "change": '"b"'}, "needs either fixed_in or reported"),
+        (
+            {"fixed_in": None, "change": '"b"', "affected": '["<0.1.9"]', "reported": '"0.1.8"'},
+            "0.1.10 is not affected",
+        ),
         ({"affected": '["<0.1.11"]'}, "0.1.10 is affected, and 0.1.9 should have the fix"),
         ({"fixed_in": '"0.1.7"', "affected": '["<0.1.8"]'}, "holds for no release"),
         ({"rules": None}, "no fingerprint"),
@@ -298,7 +311,7 @@ def written(root: Path, row: dict[str, str | None]) -> tuple[Issues, list[object
     head = 'schema = "triage.upstream/1"\nreleases = ["0.1.8", "0.1.9", "0.1.10"]\n[[issue]]\n'
     (root / "reference" / "upstream.toml").write_text(head + lines, "utf-8")
     issues, problems = read_issues(root)
-    return issues, list(problems)
+    return issues, [*problems, *impossible(issues)]
 
 
 def test_a_rule_or_a_switch_that_does_not_exist_is_named() -> None:

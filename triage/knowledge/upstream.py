@@ -161,7 +161,7 @@ NO_ISSUES = Issues()
 def load_issues(root: Path) -> Issues:
     """Read the table. Raises `RuleErrors` with all problems."""
     issues, problems = read_issues(root)
-    if problems:
+    if problems := problems + impossible(issues):
         raise RuleErrors(problems)
     return issues
 
@@ -210,7 +210,7 @@ class _Reader:
         if not releases or list(releases) != sorted(releases, key=self._key):
             self._wrong(None, "releases must list every release, the oldest first")
         rows = data.get("issue", [])
-        found = [self._issue(row, releases) for row in rows if isinstance(row, dict)]
+        found = [self._issue(row) for row in rows if isinstance(row, dict)]
         if len(found) != len(rows):
             self._wrong(None, "each issue must be an [[issue]] table")
         ids = [issue.id for issue in found if issue]
@@ -218,7 +218,7 @@ class _Reader:
             self._wrong(name, "is there twice")
         return Issues(tuple(issue for issue in found if issue), releases)
 
-    def _issue(self, row: Mapping[str, Any], releases: tuple[str, ...]) -> Issue | None:
+    def _issue(self, row: Mapping[str, Any]) -> Issue | None:
         before = len(self.problems)
         name = str(row.get("id"))
         for key_, value in row.items():
@@ -235,7 +235,7 @@ class _Reader:
         values = {k: _frozen(v) for k, v in row.items()}
         issue = Issue(**(values | {"when": tuple(c for c in parsed if c)}))
         self._values(issue)
-        self._versions(issue, releases)
+        self._specifiers(issue)
         return issue if len(self.problems) == before else None
 
     @staticmethod
@@ -282,24 +282,12 @@ class _Reader:
         if not (issue.fixed_in or issue.switches or issue.change):
             self._wrong(issue.id, "it must say one of fixed_in, switches and change: else it helps nobody")
 
-    def _versions(self, issue: Issue, releases: tuple[str, ...]) -> None:
+    def _specifiers(self, issue: Issue) -> None:
         try:
-            affected = [release for release in releases if issue.affects(release)]
-            for _, specifier in issue.beside:
+            for specifier in (*issue.affected, *(wanted for _, wanted in issue.beside)):
                 satisfies("0", specifier)
         except VersionError as error:
             self._wrong(issue.id, str(error))
-            return
-        if not affected:
-            self._wrong(issue.id, f"affected {list(issue.affected)} holds for no release")
-        elif (issue.fixed_in is None) == (issue.reported is None):
-            self._wrong(issue.id, "it needs either fixed_in or reported")
-        elif issue.fixed_in is None and affected[-1] != releases[-1]:
-            self._wrong(issue.id, f"{releases[-1]} is not affected: say since when, with fixed_in")
-        elif (issue.fixed_in or issue.reported) not in releases:
-            self._wrong(issue.id, f"{issue.fixed_in or issue.reported} is no release")
-        elif issue.fixed_in is not None and key(affected[-1]) >= key(issue.fixed_in):
-            self._wrong(issue.id, f"{affected[-1]} is affected, and {issue.fixed_in} should have the fix")
 
     def _key(self, release: object) -> Any:
         try:
@@ -313,12 +301,36 @@ class _Reader:
         self.problems.append(Problem(FILE, line, f"{name}: {message}" if name else message))
 
 
+def impossible(issues: Issues) -> list[Problem]:
+    """Entries whose releases cannot be: none affected, the fix among those affected, or a fault that ended without a fix.
+
+    Apart from reading, because it asks every entry about every release, and only who edits the table needs it.
+    """
+    told = ((issue, _contradiction(issue, issues.releases)) for issue in issues.entries)
+    return [Problem(FILE, None, f"{issue.id}: {what}") for issue, what in told if what]
+
+
+def _contradiction(issue: Issue, releases: tuple[str, ...]) -> str | None:
+    affected = [release for release in releases if issue.affects(release)]
+    if not affected:
+        return f"affected {list(issue.affected)} holds for no release"
+    if (issue.fixed_in is None) == (issue.reported is None):
+        return "it needs either fixed_in or reported"
+    if issue.fixed_in is None and affected[-1] != releases[-1]:
+        return f"{releases[-1]} is not affected: say since when, with fixed_in"
+    if (issue.fixed_in or issue.reported) not in releases:
+        return f"{issue.fixed_in or issue.reported} is no release"
+    if issue.fixed_in is not None and key(affected[-1]) >= key(issue.fixed_in):
+        return f"{affected[-1]} is affected, and {issue.fixed_in} should have the fix"
+    return None
+
+
 def table_problems(root: Path) -> list[Problem]:
     """Everything wrong with the table, by itself and beside the rules and the switches."""
     issues, problems = read_issues(root)
     switches = root / "reference" / "switches.toml"
     names = frozenset(switch.name for switch in load_switches(switches)) if switches.is_file() else frozenset()
-    return problems + dangling(issues, root, names)
+    return problems + impossible(issues) + dangling(issues, root, names)
 
 
 def dangling(issues: Issues, root: Path, switches: frozenset[str]) -> list[Problem]:
