@@ -85,3 +85,46 @@ def test_conditions_that_all_threads_share_or_that_pick_one(statement: Statement
 def test_a_value_of_the_thread_is_told_once() -> None:
     record = kernel([A, TOTAL], TX, MINE, branch("mine > 0.0", atomic("mine"), divergent=True))
     assert kinds(record) == ["atomic-once-per-block"]
+
+
+ONE, ROW, TILE = (
+    buffer("t", (1,), "local.fragment"),
+    buffer("s", (8,), "shared.dyn"),
+    buffer("f", (8,), "local.fragment"),
+)
+FILLED = tuple(op("fill", region(name, "write", (0, 0, n))) for name, n in (("t", 1), ("s", 8), ("f", 8)))
+
+
+def added(value: str, *reads: str, into: str = "total[0]", name: str = "atomic_add_elem_op") -> Statement:
+    target = region(into.partition("[")[0], "readwrite", (0, 0, 1))
+    accesses = (target, *(region(read, "read", (0, 0, 1)) for read in reads))
+    return dataclasses.replace(call(f"{name}(access_ptr({into}, 1, 3), {value})", 12), accesses=accesses)
+
+
+@pytest.mark.parametrize(("value", "reads"), [("t[0]", ("t",)), ("s[0] * A[bx]", ("s", "A"))])
+def test_every_thread_adds_what_belongs_to_the_block(value: str, reads: tuple[str, ...]) -> None:
+    record = kernel([A, TOTAL, ONE, ROW, TILE], TX, *FILLED, added(value, *reads))
+    hazard = only(record, "atomic-by-every-thread")
+    assert hazard.at == Place("kernel.py", 12) and hazard.certainty == "certain"
+    assert hazard.fields == {"op": "atomic_add", "buffer": "total", "value": reads[0], "threads": 128}
+    assert kinds(dataclasses.replace(record, launch=dataclasses.replace(record.launch, threads=(1,)))) == []
+    in_turn = kernel([A, TOTAL, ONE, ROW, TILE], TX, *FILLED, loop("serial", 8, added(value, *reads)))
+    assert kinds(in_turn) == ["atomic-by-every-thread"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        loop("parallel", 8, added("s[i]", "s")),
+        branch("tx == 0", added("s[0]", "s"), divergent=True),
+        branch("elected", added("s[0]", "s"), divergent=None),
+        added("s[tx]", "s"),
+        added("1"),  # counts the threads
+        added("A[bx]", "A"),
+        added("f[0]", "f"),  # the thread that has the element adds it
+        added("t[0]", "t", name="atomic_max_elem_op"),
+        added("t[0]", "t", into="s[0]"),
+    ],
+)
+def test_additions_that_are_meant(statement: Statement) -> None:
+    assert kinds(kernel([A, TOTAL, ONE, ROW, TILE], TX, *FILLED, statement)) == []

@@ -49,10 +49,12 @@ DETECTORS = (
     uninitialized.reads,  # uninitialized-read, partly-uninitialized-read
     atomics.once_per_block,  # atomic-once-per-block
     atomics.under_a_condition,  # conditional-atomic-once-per-block
+    atomics.by_every_thread,  # atomic-by-every-thread
     atomics.on_registers,  # atomic-on-registers
     barriers.divergent,  # divergent-barrier
     warp_groups.without_threads,  # warp-group-without-threads
     pipeline.overwritten,  # pipelined-overwrite
+    pipeline.stored_by_producers,  # pipelined-store-by-producers
     collisions.writes,  # parallel-update-collides, parallel-writes-collide
     masks.of_other_tiles,  # mask-of-other-tile
     loops.breaks,  # break-in-parallel

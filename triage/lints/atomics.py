@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from triage.lints import arithmetic
 from triage.lints.devices import Device
 from triage.lints.hazard import Hazard, label
-from triage.lints.program import WORD, Program, Visit, shown
+from triage.lints.program import WORD, Program, Visit, shared, shown
 from triage.model import BufferInfo, Statement
 
 TILE_ATOMICS = frozenset({"atomicadd", "atomicmax", "atomicmin"})
 ATOMIC = re.compile(r"(?:\w+ = )?(?P<op>atomic_?[a-z]+)\w*\(")
 NO_UPDATE = re.compile(r"atomic_?(?:load|store)")
+#: updates that done twice are not what they are done once
+ADDITION = re.compile(r"atomic_?(?:add|sub|xor)")
 EXTREMUM = re.compile(r"atomic_?(?:max|min)")
 #: types without an atomic maximum in hardware
 EMULATED = frozenset({"float16", "bfloat16"})
@@ -73,6 +75,29 @@ def _reads_per_thread(program: Program, branch: Statement) -> bool:
     )
 
 
+def by_every_thread(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """`T.atomic_add(O[0], t[0])` outside of T.Parallel, where `t` belongs to the block: every thread adds the same.
+
+    Only values read from shared memory or from a fragment of one element are told: a constant may well count the
+    threads, and of a larger fragment 0.1.15 lets the thread that has the element add it.
+    """
+    threads = program.threads
+    if threads is None or threads == 1:
+        return
+    for visit, operation, target in _atomics(program):
+        statement = visit.statement
+        apart = any(p.loop is not None and p.loop.kind in ("parallel", "thread") for p in visit.parents)
+        if not ADDITION.match(operation) or statement.kind == "op" or apart or visit.conditional:
+            continue
+        if target.scope != "global" or program.values_of_threads.intersection(WORD.findall(statement.text)):
+            continue
+        read = [program.buffers.get(access.buffer) for access in statement.accesses if access.mode == "read"]
+        of_block = next((b for b in read if b is not None and _is_of_block(b)), None)
+        if of_block is not None and all(b is not None and (b.scope == "global" or _is_of_block(b)) for b in read):
+            fields = {"op": operation, "buffer": shown(target), "value": shown(of_block), "threads": threads}
+            yield _hazard("atomic-by-every-thread", visit, target, fields)
+
+
 def on_registers(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """An atomic update of a fragment or a local array: no other thread sees it, and the hardware has no such operation."""
     for visit, operation, target in _atomics(program):
@@ -107,6 +132,11 @@ def _atomics(program: Program) -> Iterator[tuple[Visit, str, BufferInfo]]:
             yield visit, found["op"].removesuffix("_elem").removesuffix("_"), updated[0]
 
 
-def _hazard(kind: str, visit: Visit, buffer: BufferInfo, fields: dict[str, str]) -> Hazard:
+def _is_of_block(buffer: BufferInfo) -> bool:
+    """Whether all threads of a block see the same under one index."""
+    return shared(buffer) or (buffer.scope == "local.fragment" and all(extent == 1 for extent in buffer.shape))
+
+
+def _hazard(kind: str, visit: Visit, buffer: BufferInfo, fields: Mapping[str, object]) -> Hazard:
     where = label(buffer.at, f"{shown(buffer)} is declared here")
     return Hazard(kind, shown(buffer), visit.at, labels=where, fields=dict(fields))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -15,11 +16,12 @@ from triage.model import Access, BufferInfo, Statement
 
 #: what the author writes, and the annotation it becomes
 MANUAL = {"order": "tl_pipeline_order", "stage": "tl_pipeline_stage"}
+MANUAL_KEYS = frozenset(MANUAL.values())
 
 #: loops whose iterations do not come one after the other
 SPREAD = frozenset({"parallel", "vectorized"})
-#: the first architecture with bulk copies (TMA)
-FIRST_BULK = 90
+#: the first architecture for which TileLang specializes warps
+FIRST_SPECIALIZED = 90
 
 
 def stages(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
@@ -57,26 +59,21 @@ def overwritten(program: Program, device: Device, source: str | None) -> Iterato
 
     0.1.15 takes the load for the producer of the iteration it stands in: it goes ahead of the read, and nothing waits
     for it. Measured on sm_90: with two and more stages every such loop is wrong, with one stage those whose load is
-    a bulk copy; without pipelining all are right.
+    a `T.copy`, unless warp specialization is off; without pipelining all are right.
     """
     if program.target_kind() != "cuda":
         return
     for visit in program.visits:
         loop = visit.statement.loop
         depth = num_stages(visit.statement)
-        if (
-            loop is None
-            or depth < 1
-            or any(key in loop.annotations for key in MANUAL.values())
-            or loop.extent in (0, 1)
-        ):
+        if loop is None or depth < 1 or loop.annotations.keys() & MANUAL_KEYS or loop.extent in (0, 1):
             continue
         inside = [v for v in program.visits if any(parent is visit.statement for parent in v.parents)]
         if any(v.statement.kind == "call" for v in inside):
             continue  # barriers or copies by hand: their author pipelines
         for read, load, buffer in _read_then_loaded(program, visit.statement, inside):
-            bulk = load.statement.kind == "op" and _copies_in_bulk(program, device)
-            if depth > 1 or bulk:
+            ahead = load.statement.kind == "op" and _warp_specialized(program, device)
+            if depth > 1 or ahead:
                 fields = {"buffer": shown(buffer), "loop": loop.var, "num_stages": depth}
                 why = label(read.at, f"reads what the iteration before loaded into {shown(buffer)}")
                 certainty: Certainty = "certain" if depth > 1 else "likely"
@@ -136,8 +133,79 @@ def _viewed(program: Program, buffer: BufferInfo) -> bool:
     return any(other.alias_of == buffer.name for other in program.buffers.values())
 
 
-def _copies_in_bulk(program: Program, device: Device) -> bool:
-    """Whether a copy from global to shared memory may become a bulk copy (TMA): from sm_90 on, unless switched off."""
+def _warp_specialized(program: Program, device: Device) -> bool:
+    """Whether warps of their own may load the tiles of a pipelined loop: from sm_90 on, unless switched off.
+
+    Measured: switching off bulk copies alone (`tl.disable_tma_lower`) makes none of the loops here right.
+    """
     number = device.arch.removeprefix("sm_").rstrip("af")
-    off = any(program.kernel.pass_configs.get(key) for key in ("tl.disable_tma_lower", "tl.disable_warp_specialized"))
-    return number.isdigit() and int(number) >= FIRST_BULK and not off
+    off = program.kernel.pass_configs.get("tl.disable_warp_specialized")
+    return number.isdigit() and int(number) >= FIRST_SPECIALIZED and not off
+
+
+def stored_by_producers(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """A fragment that an iteration copies to global memory before it updates it, in a loop with specialized warps.
+
+    With warp specialization 0.1.15 gives what stands before the first use of a loaded tile to the producer warps, if
+    all of it looks as if they could do it. A `T.copy` of a fragment does; and the producers get a fragment of their own,
+    named `…_producer_ws`, which nobody updates. Measured on sm_90.
+    """
+    if program.target_kind() != "cuda" or not _warp_specialized(program, device):
+        return
+    for visit in program.visits:
+        loop = visit.statement.loop
+        if (
+            loop is None
+            or num_stages(visit.statement) < 1
+            or loop.extent in (0, 1)
+            or loop.annotations.keys() & MANUAL_KEYS
+        ):
+            continue
+        inside = [v for v in program.visits if any(parent is visit.statement for parent in v.parents)]
+        for copy, buffer in _copies_before_use(program, visit.statement, inside):
+            own = re.search(rf"\b{re.escape(shown(buffer))}\w*_producer_ws\b", source) if source is not None else None
+            updates = [v for v in inside if v.order > copy.order and _writes(v, buffer.name)]
+            if updates and (source is None or own is not None):
+                fields = {"buffer": shown(buffer), "loop": loop.var, "num_stages": num_stages(visit.statement)}
+                why = label(updates[0].at, f"{shown(buffer)} is updated here, in other warps")
+                certainty: Certainty = "certain" if own is not None else "likely"
+                yield Hazard("pipelined-store-by-producers", shown(buffer), copy.at, why, fields, certainty)
+
+
+def _copies_before_use(program: Program, loop: Statement, inside: list[Visit]) -> Iterator[tuple[Visit, BufferInfo]]:
+    """The copies of fragments to global memory of which all consists that stands before the first use of a loaded tile."""
+    loaded: set[str] = set()
+    copies: list[tuple[Visit, BufferInfo]] = []
+    for child in loop.body:
+        visits = [v for v in inside if v.statement is child or any(parent is child for parent in v.parents)]
+        here = next(v for v in visits if v.statement is child)
+        uses = {access.buffer for v in visits for access in v.statement.accesses if access.mode != "write"}
+        stored = _fragment_to_global(program, here)
+        if uses & loaded:
+            yield from copies
+            return
+        if stored is not None:
+            copies.append((here, stored))
+        elif child.kind == "op" and copies_from_global(program, here):
+            loaded |= {a.buffer for a in child.accesses if a.mode != "read" and a.buffer in program.buffers}
+        else:
+            return
+
+
+def _fragment_to_global(program: Program, visit: Visit) -> BufferInfo | None:
+    op = visit.statement.op
+    buffers = {access.mode: program.buffers.get(access.buffer) for access in visit.statement.accesses}
+    read, written = buffers.get("read"), buffers.get("write")
+    if (
+        op is None
+        or op.name != "copy"
+        or len(visit.statement.accesses) != len(buffers)
+        or read is None
+        or written is None
+    ):
+        return None
+    return read if (read.scope, written.scope) == ("local.fragment", "global") else None
+
+
+def _writes(visit: Visit, name: str) -> bool:
+    return any(access.buffer == name and access.mode != "read" for access in visit.statement.accesses)
