@@ -68,6 +68,14 @@ def test_the_generation_chain_ends_at_the_fix_once_localized() -> None:
     assert ran(state) == ["observe", "error", "static", "lower", "trace", "statement", "fix"]
 
 
+def test_a_warning_with_a_place_does_not_keep_the_kernels_unchecked() -> None:
+    """What a static check sees may be why the compiler warned: statements that never run write nothing."""
+    read = {"observe": (Fact("warnings.count", 1),), "error": (Fact("errors.count", 0),)}
+    assert ran(walk(loads(TEXT), read, findings=LOCALIZED, found_at="error")) == ["observe", "error", "static", "fix"]
+    failed = {"observe": (Fact("error.text", "…"),), "error": (Fact("errors.count", 1),)}
+    assert ran(walk(loads(TEXT), failed, findings=LOCALIZED, found_at="error")) == ["observe", "error", "fix"]
+
+
 def test_only_the_failing_kernel_is_a_suspect() -> None:
     state = walk(loads(TEXT), FAILS_TO_LOWER)
     assert {s.about for s in state.steps if s.node == "trace"} == {"kernel:k1"}
