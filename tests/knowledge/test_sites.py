@@ -125,6 +125,8 @@ def test_stage_in_any_log(shape: str) -> None:
 OTHER_TEXTS = [
     ("ValueError", "expected 3 values, got 4"),
     ("AssertionError", ""),
+    ("AttributeError", "'Var' object has no attribute 'scope'"),
+    ("TypeError", "f() got multiple values for argument 'x'"),
     ("RuntimeError", "stack expects each tensor to be equal size, but got [2] at entry 0 and [3] at entry 1"),
     ("KeyError", "'A_shared'"),
     ("TypeError", "unsupported operand type(s) for +: 'int' and 'str'"),

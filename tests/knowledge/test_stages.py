@@ -240,3 +240,23 @@ PLAIN_LOWERING = {
     "NormalizeBufferVersion", "NormalizeConflictHints", "NormalizeControlFlowForSchedule", "RestoreWhileLoops",
     "RewriteAscendBufferVersionLayout", "RewriteDualCopy", "RewriteFp4ToFp4x2", "UnrollLoopSkipVF",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "stage"),
+    [
+        ("/home/me/tilelang/3rdparty/tvm/src/target/llvm/codegen_amdgpu.cc", "install"),
+        ("/home/me/build/tilelang_cython_wrapper.cpp", "install"),
+        ("/home/me/tilelang/src/op/gemm.cc", "install"),
+        ("/v/site-packages/tilelang/src/tl_templates/cuda/gemm.h", "device-compile"),
+        ("/tmp/tmpab12/kernel.cu", "device-compile"),
+        ("/tmp/tmpab12/kernel.cpp", "device-compile"),
+    ],
+)
+def test_a_compiler_error_in_upstreams_own_sources_is_met_while_it_is_built(
+    stages: Stages, file: str, stage: str
+) -> None:
+    frame = Frame(file, 3, lang="cxx", user=False)
+    guess = stages.stage_of(error(frame, kind="compiler", type_="c++", message="error: x"))
+    assert guess.stage == stage
+    assert (guess.owner_hint is Owner.ENVIRONMENT) == (stage == "install")

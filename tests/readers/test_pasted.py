@@ -41,6 +41,24 @@ def test_a_whole_error_leaves_no_room_for_guesses() -> None:
     assert [error.type for error in errors(text)] == ["ValueError"]
 
 
+def test_the_last_line_of_a_cut_traceback_may_stand_in_the_prose() -> None:
+    text = "AttributeError: 'V' object has no attribute '_inst' since the update\n\nTraceback (most recent call last):\n  File \"k.py\", line 3, in <module>\n    f()\n"
+    assert {error.type for error in errors(text)} == {"AttributeError", ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        ("ERROR: Invalid wheel filename (wrong number of parts): 'tilelang-*'", "pip"),
+        ("CMake Error at CMakeLists.txt:12 (find_package): no", "cmake"),
+        ("  Could NOT find ZLIB (missing: ZLIB_LIBRARY ZLIB_INCLUDE_DIR)", "cmake"),
+        ('Assertion `0 && "Attempting to use X without CUTE_ARCH_Y"` failed.', "runtime"),
+    ],
+)
+def test_tools_around_the_subject(text: str, type_: str) -> None:
+    assert [error.type for error in errors(text)] == [type_]
+
+
 def test_frames_that_end_at_a_raise_are_an_error() -> None:
     text = '  File "/v/site-packages/tilelang/jit/__init__.py", line 71, in compile\n    assert isinstance(func, PrimFunc), "x"\n'
     (error,) = errors(text)

@@ -30,6 +30,11 @@ UNTYPED = 24
 ANY_TYPE = 40
 #: Characters of a message that are searched: it may hold a whole program, but the words of the check come first or last.
 TEXT_LIMIT = 8_192
+#: What Python itself says when a name, an argument or an item is wrong, wherever that is: some sites use the same words.
+_OF_PYTHON = re.compile(
+    r"(?:'[\w.]+' object|module '[\w.]+'|type object '[\w.]+') has no attribute|got an unexpected keyword argument"
+    r"|got multiple values for argument|missing \d+ required|is not (?:subscriptable|callable|iterable)$|cannot unpack"
+)
 _OPERAND = re.compile(r"\{[^{}]*\}")
 _SPACE = re.compile(r"\s+")
 
@@ -155,6 +160,8 @@ class Sites:
 
     def find(self, type_name: str, message: str, file: str | None = None) -> Found:
         """The sites that print `message`; `type_name` may be empty where it was not seen. `file` keeps to the sites of one file."""
+        if file is None and _OF_PYTHON.search(message.partition("\n")[0]):
+            return Found()
         text = _squeezed(message)
         named = () if file is None else self._in_file.get(file.rpartition("/")[2], ())
         sites = self.all if file is None else tuple(site for site in named if site.is_in(file))

@@ -75,6 +75,7 @@ class Stages:
         python: Sequence[_Place],
         wordings: Sequence[_Wording],
         phases: Mapping[str, str],
+        sources: re.Pattern[str],
         inventory: Path,
     ) -> None:
         self._passes = passes
@@ -82,6 +83,7 @@ class Stages:
         self._python = python
         self._wordings = wordings
         self._phases = phases
+        self._sources = sources
         self._inventory = inventory
 
     @cached_property
@@ -105,6 +107,7 @@ class Stages:
             python=[_place(entry, path) for entry in data["python"]],
             wordings=[_wording(entry, path) for entry in data["text"]],
             phases={phase: _stage(stage, path) for phase, stage in data["phase"].items()},
+            sources=re.compile(data["sources"]["pattern"]),
             inventory=path.with_name("sites.jsonl"),
         )
 
@@ -125,6 +128,7 @@ class Stages:
             if error.type in _IMPORT_ERRORS:
                 yield StageGuess("import", None, Owner.ENVIRONMENT, f"an {error.type}")
         if error.kind == "compiler":
+            yield from self._by_source(error)
             yield StageGuess("device-compile", None, Owner.UNKNOWN, f"a message of {error.type}")
         yield from self._by_pass(error)
         yield from self._by_cxx(error)
@@ -145,6 +149,11 @@ class Stages:
                 yield StageGuess(
                     wording.stage, self._running_pass(error), wording.owner, f"the wording “{match[0].strip()}”"
                 )
+
+    def _by_source(self, error: ErrorRecord) -> Iterator[StageGuess]:
+        for frame in reversed(error.frames):
+            if self._sources.search(frame.file.replace("\\", "/")):
+                yield StageGuess("install", None, Owner.ENVIRONMENT, f"{frame.file} is built from source")
 
     def _by_pass(self, error: ErrorRecord) -> Iterator[StageGuess]:
         name = error.pass_name or self._running_pass(error)

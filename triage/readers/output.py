@@ -89,8 +89,10 @@ def read_output(text: str, artifact: str, user: User) -> Reading:
         else:
             at = _read_single(lines, at, source, errors, warnings)
     _flush_compiler(errors, compiler, source)
-    if not errors:
-        errors += read_pasted(lines, source)
+    if not any(
+        error.type for error in errors
+    ):  # of a cut traceback the last line may stand elsewhere, in a title or in prose
+        errors += [found for found in read_pasted(lines, source) if found.type or not errors]
     errors.sort(key=_position)
     return Reading(artifact, tuple(errors), tuple(warnings), tuple(lines))
 

@@ -30,6 +30,8 @@ _COMPILER = re.compile(
     r"|too (?:few|many) arguments (?:in|to) (?:function )?call|[Uu]nsupported gpu architecture|ptxas (?:fatal|error)\b"
     r"|\d+ errors? detected in the compilation of"
 )
+#: what a failed `assert` of C prints, in a kernel or in a library
+_ASSERTION = re.compile(r"\b[Aa]ssertion [`'‘].{1,400}['`’] failed\b")
 #: a frame of TVM's or TileLang's C++, as tvm-ffi prints it and as TVM did before
 _CXX_FRAME = re.compile(r'\s*(?:File "<unknown>", line 0, in |(?P<number>\d{1,3}): )(?P<function>tvm::\w[^\n]*)')
 #: lines below such a sentence that may belong to it: what the operands are
@@ -106,7 +108,7 @@ def _codes(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
     return [
         ErrorRecord("check", "runtime", line.view.strip(), quote=quote(line, source.artifact))
         for line in lines
-        if _CODES.search(line.view) is not None
+        if _CODES.search(line.view) is not None or _ASSERTION.search(line.view) is not None
     ]
 
 
