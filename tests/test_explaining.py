@@ -144,7 +144,7 @@ def test_a_long_log_is_read_at_its_records_and_keeps_its_line_numbers() -> None:
 
 
 KEYS = {
-    "state", "category", "categories", "stage", "stages", "pass", "owner", "rule", "name", "title", "summary", "confidence",
+    "state", "category", "categories", "stage", "stages", "pass", "owner", "rule", "name", "cause", "title", "summary", "confidence",
     "basis", "quote", "location", "captures", "known_issues", "next",
 }  # fmt: skip
 

@@ -71,6 +71,8 @@ class Explanation:
     symptoms: tuple[Symptom, ...]
     fits: Fits
     tilelang: str | None = None
+    #: the name of the verdict's rule; a known issue may give the finding another cause
+    name: str | None = None
 
     @property
     def category(self) -> Category | None:
@@ -127,7 +129,10 @@ def explain_text(text: str, knowledge: Knowledge) -> Explanation:
     if best is None or best.category is None:
         plain_only = best is not None  # that it is an error is known already
         symptoms = tuple(s for s in knowledge.symptoms.of(text) if s.score >= PLAIN or not plain_only)
-    return Explanation(best, _basis(best, guess, symptoms), tuple(findings[1:]), guess, symptoms, fits, tilelang)
+    rule = knowledge.rules.get(best.rule) if best and best.rule else None
+    return Explanation(
+        best, _basis(best, guess, symptoms), tuple(findings[1:]), guess, symptoms, fits, tilelang, rule.name if rule else None
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -259,7 +264,8 @@ def as_json(explanation: Explanation, source: dict[str, Any], triage: str) -> di
             "pass": explanation.guess.pass_name if explanation.guess else None,
             "owner": explanation.owner,
             "rule": best.rule if best else None,
-            "name": best.cause if best and best.rule else None,
+            "name": explanation.name,
+            "cause": best.cause if best else None,
             "title": best.title if best else None,
             "summary": best.summary if best else None,
             "confidence": explanation.confidence,
@@ -321,7 +327,7 @@ def _verdict_lines(explanation: Explanation) -> Iterator[str]:
     yield "VERDICT"
     yield f"  {_headline(explanation)}"
     if best and explanation.basis in ("rule", "stage", "error"):
-        yield f"  {best.rule} {best.cause}: {best.title}" if best.rule else f"  {printable(best.title)}"
+        yield f"  {best.rule} {explanation.name}: {best.title}" if best.rule else f"  {printable(best.title)}"
         yield from _text_lines(best.summary)
         if best.quote:
             number = f"{best.quote.line} | " if best.quote.line else ""
