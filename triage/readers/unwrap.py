@@ -35,6 +35,7 @@ _PREFIX = re.compile(
     r"|#\d+ \d+\.\d+ "  # a step of an image build
     r"|\[\d+\.\d+s?\] )"
 )
+_CODE = re.compile(r"(?: {4}|\t)\S")
 _SUMMARY = re.compile(r"(?:FAILED|ERROR) \S+(?:::\S+)* - (?P<rest>\S.*)")
 _PYTEST = re.compile(r"E(?: {3,}(?P<text>.*))?$")
 
@@ -109,12 +110,14 @@ def _unquoted(views: list[str]) -> list[str]:
 
 
 def _dedented(views: list[str]) -> list[str]:
-    """Without the indentation of blocks that begin with an error or a traceback."""
+    """Without the indentation of blocks that begin with an error or a traceback, or as code does in Markdown."""
     found: list[str] = []
-    indent = ""
+    indent, above = "", ""
     for view in views:
         body = view.lstrip(" \t")
         begins = body.startswith(TRACEBACK) or bare_exception_line(body) is not None
+        begins = begins or (not above.strip() and _CODE.match(view) is not None)
+        above = view
         if view.strip() and not view.startswith(indent):
             indent = ""
         if begins and not indent:
