@@ -32,6 +32,7 @@ FIRST_HITS = [paths[0] for paths in HITS if paths]
         ("shape [64, 32] vs (64, 128)", r"shape (?P<shape>\[[^\]\n]*\]) vs (?P<shape_2>\([^\)\n]*\))"),
         ("float16 on sm_90a at 0x7f00aa.", r"float16 on sm_90a at 0x[0-9a-fA-F]+\."),
         ("got 3 and got -4", r"got (?P<got>-?\d+) and got (?P<got_2>-?\d+)"),
+        ("tilelang==0.1.99 (of 0.1.5)", r"tilelang==(?P<tilelang>\d+(?:\.\d+)+) \(of (?P<tilelang_2>\d+(?:\.\d+)+)\)"),
         ("5 of 7 fit", r"(?P<value>-?\d+) of (?P<value_2>-?\d+) fit"),
         ("Buffer `C` (a+b)?", r"Buffer `(?P<buffer>[^`\n]+)` \(a\+b\)\?"),
     ],
@@ -95,5 +96,5 @@ def test_a_new_rule_is_found_unfinished(tmp_path: Path) -> None:
     unfilled = {(one.section, one.key) for one in complaints(made.rule, {}) if "is not filled in" in one.text}
     assert unfilled == {
         ("", "title"), ("claim", "says"), ("claim", "look_at"), ("fix", "steps"), ("why", "text"), ("example", "wrong"),
-        ("example", "right"), ("check", "steps"),
+        ("example", "right"), ("check", "steps"), ("match", "text"), ("match", "raised_in"),
     }  # fmt: skip

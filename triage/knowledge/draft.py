@@ -9,15 +9,16 @@ from pathlib import PurePosixPath
 
 from triage.knowledge.judge import bare_function
 from triage.knowledge.match import NOWHERE, USER, Record, raising_frame
-from triage.knowledge.pattern import specificity
-from triage.knowledge.sound import FRAMELESS, SPECIFIC
+from triage.knowledge.pattern import alternatives, specificity
+from triage.knowledge.sound import SPECIFIC
 from triage.model import ErrorRecord
 
-#: What in a line is a value and not the words around it: an address, something quoted, a list of numbers, a number.
+#: What in a line is a value and not the words around it: an address, something quoted, numbers in brackets, a version, a number.
 VALUE = re.compile(
     r"""(?P<address>0x[0-9a-fA-F]+)"""
     r"""|(?P<quote>['"`])(?P<quoted>[^'"`\n]+)(?P=quote)"""
     r"""|(?P<list>[\[(]-?\d+(?:,\s*-?\d+)+,?[\])])"""
+    r"""|(?P<version>(?<![\w.-])\d+(?:\.\d+){2,}(?!\w))"""
     r"""|(?P<number>(?<![\w.-])-?\d+(?:\.\d+)?(?!\w))"""
 )
 SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
@@ -74,14 +75,14 @@ def draft(log: str, records: Sequence[Record]) -> Draft:
         on=decisive.on,
         text=text,
         captures=captures,
-        raised_in=_raised_in(error) if error and kind not in FRAMELESS else (),
-        when=(f"error.kind == {kind}",) if kind in FRAMELESS else (),
+        raised_in=_raised_in(error) if error and kind == "exception" else (),
+        when=(f"error.kind == {kind}",) if error and kind != "exception" else (),
         stage=decisive.fields.get("error.stage"),
         hit=scrubbed(log, records),
         miss=OWN_RAISE.format(
-            type=error.type if error and error.type else "RuntimeError",
-            # what looks like a compiler's line is read as one, whoever prints it
-            message=line.rpartition("error: ")[2] if kind in FRAMELESS else message.strip(),
+            type=error.type if error and error.type and kind == "exception" else "RuntimeError",
+            # what looks like the line of a tool is read as one, whoever prints it: then the words without the values
+            message=message.strip() if kind in ("exception", "") else " ".join(alternatives(text)[0]),
         ),
     )
 
@@ -111,6 +112,8 @@ def generalized(line: str) -> tuple[str, tuple[str, ...]]:
         if found["quoted"]:
             quote = found["quote"]
             parts.append(rf"{quote}(?P<{name}>[^{quote}\n]+){quote}")
+        elif found["version"]:
+            parts.append(rf"(?P<{name}>\d+(?:\.\d+)+)")
         elif found["list"]:
             closing = found["list"][-1]
             parts.append(rf"(?P<{name}>\{found['list'][0]}[^\{closing}\n]*\{closing})")

@@ -128,7 +128,7 @@ def _further(made: Draft) -> str:
     if made.raised_in:
         lines.append(f"raised_in = {json.dumps(list(made.raised_in))}{RAISED_IN}\n")
     elif made.on == "error" and not made.when:
-        lines.append('raised_in = ["TODO: the log shows no frame that raised this"]\n')
+        lines.append('raised_in = ["TODO/no/frame/in/the/log.py"]\n')
     return "".join(lines)
 
 

@@ -31,7 +31,7 @@ FRAMELESS = frozenset({"compiler", "signal", "timeout"})
 #: Fields that hold whatever a lint measured.
 OPEN_FIELDS = "hazard."
 #: What `triage rules new` leaves for the author to fill in.
-UNFILLED = "TODO:"
+UNFILLED = "TODO"
 #: Sections whose texts are filled with what was matched.
 FILLED = ("claim", "fix")
 NUMBER = re.compile(r"(?<![\w.])\d{2,}(?![\w.])")
@@ -57,7 +57,11 @@ def complaints(
     for name in rule.fix.strategies:
         if strategies is not None and name not in strategies:
             yield Complaint("fix", "strategy", f"[fix] strategy: there is no strategy {name!r}", name)
-    for section, key, text in _texts(rule):
+    asked = [
+        ("match", "text", rule.match.text or ""),
+        *(("match", "raised_in", entry) for entry in rule.match.raised_in),
+    ]
+    for section, key, text in (*asked, *_texts(rule)):
         if UNFILLED in text:
             yield Complaint(section, key, f"{key} is not filled in: {UNFILLED}", UNFILLED)
 
