@@ -137,3 +137,38 @@ def test_only_what_collides_is_accused(form: str, a: int, b: int, m: int, n: int
     if len(set(elements)) == len(elements) or threads == 1:
         assert found == []
     assert set(found) <= {"parallel-writes-collide"}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("S[0] = S[0] + X[tx, 0]", "threads-update-one-element"),
+        ("s[j] = max(X[tx, 0], s[j])", "threads-update-one-element"),
+        ("S[j] = S[j] + mine", "threads-update-one-element"),
+        ("S[0] = X[tx, 0]", "threads-store-one-element"),
+    ],
+)
+def test_an_element_of_all_threads(text: str, kind: str) -> None:
+    mine = Statement("m", "bind", Place(FILE, 11), "mine = X[tx, 0] * 2.0")
+    for body in (statement(text), nest({"j": 8}, statement(text), kind="serial")):
+        hazard = only(record(mine, body), kind)
+        assert hazard.at == Place(FILE, 12) and hazard.certainty == ("certain" if "update" in kind else "likely")
+        assert hazard.fields["element"] == text.partition(" = ")[0] and hazard.fields["threads"] == 128
+    assert kinds(record(mine, statement(text), threads=1)) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        statement("S[tx] = S[tx] + X[tx, 0]"),
+        statement("S[0] = S[0] + X[bx, 0]"),  # all compute the same
+        statement("S[0] = X[bx, 0]"),
+        statement("f[0] = f[0] + X[tx, 0]"),  # registers
+        statement("S[int32(X[tx, 0])] = X[tx, 0]"),
+        statement("S[int32(X[0, 0])] = X[tx, 0]"),  # only the run knows where
+        branch("tx == 5", statement("S[0] = X[tx, 0]"), divergent=True),
+        nest({"i": 64}, statement("S[i] = X[tx, i]")),
+    ],
+)
+def test_elements_of_one_thread_or_values_of_all(body: Statement) -> None:
+    assert kinds(record(body)) == []
