@@ -89,6 +89,8 @@ SYNONYMS = (
 )
 
 WORD = regex.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+#: What is no text in a regular expression: escapes, classes, names of groups, flags.
+NO_TEXT = regex.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P?<\w+>|\(\?[a-zA-Z]+[:)]")
 _ENDINGS = (
     "ations", "ation", "izing", "ities", "ments", "ables", "ings", "ions", "edly", "able", "ible", "ment", "ance", "ence",
     "ing", "ion", "ies", "ied", "ity", "ive", "ed", "es", "ly", "al", "s", "e",
@@ -196,20 +198,30 @@ def _demand(sequence: Sequenced, weights: Mapping[str, float]) -> _Demand:
     )
 
 
+class _Weights(dict[str, float]):
+    """The weight of each stem; one that only the syntax tree shows, and not the expression as it is written, is rare."""
+
+    rarest = 0.0
+
+    def __missing__(self, key: str) -> float:
+        return self.rarest * _substance(key)
+
+
 class NearRules:
     """The demanded words of a set of rules, ready to be compared with texts."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        sequences = [(rule, _sequence(rule.match.text)) for rule in rules if rule.match.text]
-        using = Counter(key for _, sequence in sequences for key in set(_all_keys(sequence)))
-        count = len(sequences)
-        self._weights = {key: math.log(1 + count / users) * _substance(key) for key, users in using.items()}
+        self._rules = [(rule, _words_of_source(rule.match.text)) for rule in rules if rule.match.text]
+        using = Counter(key for _, keys in self._rules for key in keys)
+        count = len(self._rules)
+        self._weights = _Weights({key: math.log(1 + count / users) * _substance(key) for key, users in using.items()})
+        self._weights.rarest = math.log(1 + count)
         self._beginnings: dict[str, set[str]] = defaultdict(set)
         for key in using:
             if len(key) >= BEGINNING_LETTERS:
                 self._beginnings[key[:BEGINNING_LETTERS]].add(key)
         self._found: dict[str, dict[str, float]] = {}
-        self._rules = [(rule, sequence, _demand(sequence, self._weights)) for rule, sequence in sequences]
+        self._read: dict[str, tuple[Sequenced, _Demand]] = {}
 
     def nearest(self, text: str, fitting: Iterable[str] = (), most: int = MOST) -> list[NearMiss]:
         """The nearest rules to `text`, best first, without those whose codes are `fitting`."""
@@ -219,8 +231,11 @@ class NearRules:
         everywhere = _merged(there)
         skipped = set(fitting)
         found = []
-        for rule, sequence, demand in self._rules:
-            if rule.code in skipped or demand.share(everywhere) < NEAR:
+        for rule, keys in self._rules:
+            if rule.code in skipped or sum(self._weights[key] for key in keys if key in everywhere) < TELLING:
+                continue
+            sequence, demand = self._demanded_by(rule)
+            if demand.share(everywhere) < NEAR:
                 continue
             words = demand.substance()
             tried = (at for at, line in enumerate(there) if not words.isdisjoint(line))
@@ -234,6 +249,13 @@ class NearRules:
                 found.append((share, -before, rule, chosen))
         found.sort(key=lambda one: (-round(one[0], 6), one[2].code))
         return [self._miss(*one, lines[one[1] : one[1] + WINDOW]) for one in found[:most]]
+
+    def _demanded_by(self, rule: Rule) -> tuple[Sequenced, _Demand]:
+        """What a rule's expression demands; read when it is first asked for, because that costs more than all the rest."""
+        if rule.code not in self._read:
+            sequence = _sequence(rule.match.text or "")
+            self._read[rule.code] = sequence, _demand(sequence, self._weights)
+        return self._read[rule.code]
 
     def _demanded_in(self, tokens: Sequence[Token]) -> Mapping[str, float]:
         """The stems that some rule demands and these words stand for, each with how well."""
@@ -318,6 +340,11 @@ class NearRules:
                 part = line[tokens[start].start : tokens[end - 1].end]
                 best = max(best, (share, -len(part), part))
         return " ".join(best[2].split()) or None
+
+
+def _words_of_source(pattern: str) -> frozenset[str]:
+    """The stems in an expression as it is written: about those it demands, for a small part of the cost."""
+    return frozenset(token.key for token in tokens_of(NO_TEXT.sub(" ", pattern)))
 
 
 def _sequence(pattern: str) -> Sequenced:
