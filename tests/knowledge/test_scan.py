@@ -95,7 +95,7 @@ def test_bytes_that_are_no_text_do_no_harm() -> None:
 
 pieces = st.sampled_from(
     ["ab", "c ", r"\d+", r"\w*", "(?:x|yz)", "(?:q)?", r"[^,]+", "(?P<n>k+)", r"\.", "(?:m|n\\d)?", "[xy]", "(?!a)",
-     "(?:a|\\d)(?:b|c)", "\\s+", "(?:ab){2}", "^", "$", "(?=.x)", "(?<!k)", "[^\\n]*", "(?i:K)", "\\b", "é"]
+     "(?:a|\\d)(?:b|c)", "\\s+", "(?:ab){2}", "(?:ab\\d|c)", "(?:\\dz|q\\w)+", "(?:\\d|(?:x\\w|y))", "^", "$", "(?=.x)", "(?<!k)", "[^\\n]*", "(?i:K)", "\\b", "é"]
 )  # fmt: skip
 patterns = st.lists(pieces, min_size=1, max_size=6).map("".join).filter(lambda p: p.count("<n>") < 2)
 texts = st.text("abcxyzqkmnK. 01,\né", max_size=60)
@@ -147,9 +147,13 @@ def test_whatever_a_shipped_expression_matches_is_let_through(data: st.DataObjec
         (r"\d+ inputs?, got (?:\d+|many more)", {" input, got ", " inputs, got "}),
         (r"(?:\w+ is small|\w+ is large)", {" is small", " is large"}),
         (r"(?:\w+ is small|\w+)", set()),
+        (r"error: (?:expected \w+|invalid \d+|end)", {"error: expected ", "error: invalid ", "error: end"}),
+        (r"(?:\w+ has|\d+ are) too many", {" has too many", " are too many"}),
+        (r"got (?:ab\d){2} of", {"got ab"}),
+        (r"(?:\dab)+ of (?:\w|\d)", {"ab of "}),
         (r"(?i)any case", set()),
         (r"a (?i:any) case", {" case"}),
-        (r"(?:abc)+d", {"abc"}),
+        (r"(?:abc)+d", {"abcd"}),
         (r"(?:abc)*d", {"d"}),
         (r"\d+", set()),
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import re._constants as op  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -28,6 +28,8 @@ EMPTY = frozenset(("",))
 BREAK = ord("\n")
 
 Alternative = tuple[str, ...]
+#: A way through the nodes of an expression: onwards or backwards.
+Order = Callable[[Any], Iterator[tuple[Any, Any]]]
 
 
 class PatternError(ValueError):
@@ -133,7 +135,8 @@ def anchors(pattern: str) -> frozenset[str]:
     parsed = tree(pattern)
     if parsed.state.flags & re.IGNORECASE:
         return frozenset()
-    return max(_demands(parsed), key=_telling, default=frozenset())
+    best = max(_demands(parsed), key=_telling, default=frozenset())
+    return frozenset(text for text in best if not any(other in text for other in best if other != text))
 
 
 def _telling(texts: frozenset[str]) -> tuple[int, int]:
@@ -151,12 +154,35 @@ def _demands(nodes: Any) -> list[frozenset[str]]:
         if longer is not None:
             run = longer
             continue
-        found.append(run)
-        run = readings or EMPTY
+        found.append(_joined(run, _edge(*node, _spelled)) or run)
+        run = readings or _edge(*node, _backwards)
         if not readings:
             found += _inner(*node)
     found.append(run)
     return [texts for texts in found if "" not in texts]
+
+
+def _edge(kind: Any, value: Any, order: Order) -> frozenset[str]:
+    """Texts of which every match of a node begins with one, or, read backwards, ends with one; "" where none is known."""
+    bodies = value[1] if kind is op.BRANCH else [value[2]] if kind in REPEATS and value[0] >= 1 else []
+    edges: frozenset[str] = frozenset().union(*(_edge_of(body, order) for body in bodies))
+    return edges if 0 < len(edges) <= MOST_READINGS else EMPTY
+
+
+def _edge_of(nodes: Any, order: Order) -> frozenset[str]:
+    run = EMPTY
+    for node in order(nodes):
+        readings = _reading(*node)
+        added = readings or _edge(*node, order)
+        longer = _joined(run, added) if order is _spelled else _joined(added, run)
+        run = longer or run
+        if not readings or longer is None:
+            break
+    return run
+
+
+def _backwards(nodes: Any) -> Iterator[tuple[Any, Any]]:
+    yield from reversed(list(_spelled(nodes)))
 
 
 def _inner(kind: Any, value: Any) -> list[frozenset[str]]:

@@ -57,11 +57,8 @@ def complaints(
     for name in rule.fix.strategies:
         if strategies is not None and name not in strategies:
             yield Complaint("fix", "strategy", f"[fix] strategy: there is no strategy {name!r}", name)
-    asked = [
-        ("match", "text", rule.match.text or ""),
-        *(("match", "raised_in", entry) for entry in rule.match.raised_in),
-    ]
-    for section, key, text in (*asked, *_texts(rule)):
+    raisers = (("match", "raised_in", entry) for entry in rule.match.raised_in)
+    for section, key, text in (*raisers, *_texts(rule)):
         if UNFILLED in text:
             yield Complaint(section, key, f"{key} is not filled in: {UNFILLED}", UNFILLED)
 
