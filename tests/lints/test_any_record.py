@@ -22,6 +22,13 @@ TEXTS = st.sampled_from(
         "atomic_add_elem_op(access_ptr(a[0], 1, 3), b)",
         "",
         "tx < 5",
+        "tx = launch_thread_idx(0)",
+        "a[i] = a[i] + b[tx, i // 2]",
+        "a[i, 0] = if_then_else(i * 4 + tx < n, b[i * 2 + tx], 0)",
+        "a[0] = float16(a[0] + b[0])",
+        "attr warp_specialize = 1",
+        "call_extern('debug_print_buffer_value', '', 'a', i, a[i])",
+        "device_assert(a[0])",
     ]
 )
 ACCESSES = st.builds(
@@ -63,7 +70,7 @@ def statements(inner: st.SearchStrategy[tuple[Statement, ...]]) -> st.SearchStra
     one = st.builds(
         Statement,
         st.integers().map(str),
-        st.sampled_from(["for", "if", "op", "store", "bind", "call", "return", "while", "alloc"]),
+        st.sampled_from(["for", "if", "op", "store", "bind", "call", "return", "while", "alloc", "attr"]),
         text=TEXTS,
         loop=st.one_of(st.none(), LOOPS),
         op=st.one_of(st.none(), OPS),

@@ -65,6 +65,8 @@ def writes(program: Program, device: Device, source: str | None) -> Iterator[Haz
     if threads is None:
         return
     for write in _writes(program):
+        if _tells_apart(write):
+            continue
         pair = _collision(write, program, threads, device.arch)
         if pair is None:
             continue
@@ -109,6 +111,16 @@ def _writes(program: Program) -> Iterator[Write]:
         own = (arithmetic.names(target) | arithmetic.names(value)) & program.values_of_threads
         if isinstance(target, ast.Subscript) and not own:
             yield Write(visit, buffer, tuple(p.loop for p in nest if p.loop is not None), target, value)
+
+
+def _tells_apart(write: Write) -> bool:
+    """Whether each loop variable alone decides one dimension of the element: the plain case, and no two collide."""
+    alone: set[str] = set()
+    for index in write.index:
+        form = arithmetic.linear(index)
+        variables = [name for name in write.variables if form is not None and name in form]
+        alone |= set(variables) if len(variables) == 1 else set()
+    return alone == set(write.variables)
 
 
 def _nest(visit: Visit) -> list[Statement]:
