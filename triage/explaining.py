@@ -156,10 +156,15 @@ def _judged(source: Unwrapped, rules: RuleSet, seen: Observability) -> _Judged:
     return _Judged(source, reading, [_in_original(f, source) for f in (*rank(faults), *rank(advice))])
 
 
-def _worse(judged: _Judged) -> tuple[bool, bool, bool]:
-    """The reading that tells less sorts later; of equal ones the plain one, which comes first, wins."""
+def _worse(judged: _Judged) -> tuple[bool, bool, bool, bool, int]:
+    """The reading that tells less, or less surely, sorts later; of equal ones the plain one, which comes first, wins.
+
+    A line that was copied out of a traceback is read, too, but the traceback around it says where it was raised.
+    """
     best = judged.findings[0] if judged.findings else None
-    return best is None or best.rule is None, best is None or best.category is None, best is None
+    placeless = not any(error.frames for error in judged.reading.errors)
+    sure = list(Confidence).index(best.confidence) if best else 0
+    return best is None or best.rule is None, best is None or best.category is None, best is None, placeless, sure
 
 
 def _in_original(finding: Finding, source: Unwrapped) -> Finding:
