@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -205,6 +206,23 @@ def test_every_match_of_a_log_is_marked_by_its_own_line(root: Path) -> None:
         "96 wide, at most 64", "128 wide, at most 64", "96 wide, at most 64",
     ]  # fmt: skip
     assert [line.split()[3] for _, line in marked] == ["width=96", "width=128", "width=96"]
+
+
+def test_an_error_that_a_reader_names_itself_is_marked_where_it_was_read(root: Path) -> None:
+    """A shell says `Killed`; the reader says which signal that was."""
+    killed = RULE.replace("TLG901", "TLG902").replace("tile-too-wide", "killed").replace("{width} wide", "{what}")
+    killed = re.sub(
+        r"text = \'\'\'.*", "text = '''SIGKILL: (?P<what>Killed)'''\nwhen = [\"error.kind == signal\"]", killed
+    )
+    killed = re.sub(r"raised_in.*\n", "", killed).replace("{name}", "it").replace("{most}", "none")
+    rule_file(root, killed, "TLG902-killed")
+    path = fixture(
+        root, "hit-shell.log", "start\nrun.sh: line 3:  771 Killed                  python kernel.py\n", "TLG902-killed"
+    )
+    fixture(root, "miss-own.log", OWN.replace("ValueError: tile", "ValueError: SIGKILL: Killed"), "TLG902-killed")
+    check_rules(read_log, root, bless=True, codes=["TLG902"])
+    assert path.read_text().splitlines()[2] == "#^ TLG902 what=Killed"
+    assert texts(check_rules(read_log, root, codes=["TLG902"])) == []
 
 
 def test_a_captured_word_that_python_reads_as_a_number_is_a_word(root: Path) -> None:

@@ -180,7 +180,7 @@ def mark_problems(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, T
         if mark.code != rule.code:
             problems.append((mark.at, f"marks {mark.code} beside {rule.code}"))
             continue
-        if not any(_lies_in(rule, record, lines[mark.line - 1]) for record, _ in trials):
+        if not any(_lies_in(rule, record, lines[mark.line - 1], mark.line) for record, _ in trials):
             problems.append((mark.at, f"line {mark.line} is marked, but the match lies elsewhere"))
         for name, value in mark.captures.items():
             seen = [trial.captures.get(name) for _, trial in trials]
@@ -201,10 +201,11 @@ def said_elsewhere(record: Record) -> Record | None:
     return replace(record_of_error(forged), about=record.about)
 
 
-def _lies_in(rule: Rule, record: Record, line: str) -> bool:
-    """Whether the matched text, of which only the first line counts, stands in this line."""
+def _lies_in(rule: Rule, record: Record, line: str, number: int) -> bool:
+    """Whether the matched text, of which only the first line counts, stands in this line, or the error was read in it."""
     first = _first_line(rule, record)
-    return first is not None and first in line
+    quote = record.error.quote if record.error else None
+    return first is not None and (first in line or bool(quote and quote.line == number))
 
 
 def _first_line(rule: Rule, record: Record) -> str | None:
@@ -213,12 +214,15 @@ def _first_line(rule: Rule, record: Record) -> str | None:
 
 
 def blessed(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, Trial]]) -> str:
-    """The text of a hit with a mark below the first line of every match; of matches that stand in no line, none."""
+    """The text of a hit with a mark below the first line of every match; of one that stands in none, below the line
+    in which its error was read."""
     lines = fixture.text.splitlines(keepends=True)
     marks: dict[int, str] = {}
     for record, trial in trials:
         first = _first_line(rule, record)
         place = next((n for n, line in enumerate(lines) if first and first in line and n not in marks), None)
+        if place is None and record.error and record.error.quote and record.error.quote.line:
+            place = record.error.quote.line - 1  # what a reader makes of a line may not stand in it
         if place is not None:
             values = (f"{name}={value}" for name, value in trial.captures.items() if "\n" not in str(value))
             marks[place] = MARK + " ".join([rule.code, *map(shlex.quote, values)]) + "\n"
