@@ -172,3 +172,28 @@ def test_an_element_of_all_threads(text: str, kind: str) -> None:
 )
 def test_elements_of_one_thread_or_values_of_all(body: Statement) -> None:
     assert kinds(record(body)) == []
+
+
+@pytest.mark.parametrize("read", ["s[700 - i]", "s[i + 40]", "s[i // 2]"])
+def test_an_iteration_that_reads_what_another_writes(read: str) -> None:
+    hazard = only(record(nest({"i": 4096}, statement(f"s[i] = {read} * 2.0"))), "parallel-reads-others")
+    assert hazard.at == Place(FILE, 12) and hazard.certainty == "likely"
+    assert (hazard.fields["written"], hazard.fields["read"]) == ("s[i]", read)
+    numbers = [int(hazard.fields[one].removeprefix("i = ")) for one in ("writer", "reader")]
+    assert eval(read.replace("s[", "").rstrip("]"), {}, {"i": numbers[1]}) == numbers[0]  # the element is the same
+
+
+@pytest.mark.parametrize(
+    ("body", "threads"),
+    [
+        (nest({"i": 512}, statement("s[i] = s[i] * 2.0")), 128),
+        (nest({"i": 256}, statement("s[i] = s[i + 256]")), 128),  # beyond what is written
+        (nest({"i": 512}, statement("s[i] = X[511 - i, 0]")), 128),
+        (nest({"i": 512}, statement("f[i] = f[511 - i]")), 128),
+        (nest({"i": 512}, statement("s[i] = s[int32(X[i, 0])]")), 128),
+        (nest({"i": 32}, statement("s[i] = s[31 - i]")), 32),  # one warp
+        (nest({"i": 512}, statement("s[i] = s[511 - i]"), kind="serial"), 128),
+    ],
+)
+def test_iterations_that_read_their_own(body: Statement, threads: int) -> None:
+    assert kinds(record(body, threads=threads)) == []

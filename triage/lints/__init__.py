@@ -56,6 +56,7 @@ DETECTORS = (
     pipeline.overwritten,  # pipelined-overwrite
     pipeline.stored_by_producers,  # pipelined-store-by-producers
     collisions.writes,  # parallel-update-collides, parallel-writes-collide
+    collisions.reads_of_others,  # parallel-reads-others
     collisions.by_all_threads,  # threads-update-one-element, threads-store-one-element
     masks.of_other_tiles,  # mask-of-other-tile
     loops.breaks,  # break-in-parallel

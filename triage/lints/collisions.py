@@ -91,6 +91,68 @@ def writes(program: Program, device: Device, source: str | None) -> Iterator[Haz
         yield Hazard(kind, shown(write.buffer), write.visit.at, where, fields, certainty)
 
 
+def reads_of_others(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
+    """`s[i + 1] = s[i] + …` in T.Parallel: an iteration reads what another one writes, in another warp.
+
+    Within one warp all threads read before one writes; between warps nothing orders the two.
+    """
+    threads = program.threads
+    if threads is None or device.warp is None or threads <= device.warp:
+        return
+    for write in _writes(program):
+        for read in (n for n in ast.walk(write.value) if isinstance(n, ast.Subscript)):
+            if ast.unparse(read.value) != write.buffer.name or arithmetic.same(read, write.target):
+                continue
+            pair = _crossing(write, read, program, threads, device)
+            if pair is not None:
+                writer, reader = (
+                    ", ".join(f"{n} = {v}" for n, v in zip(write.variables, one, strict=True)) for one in pair
+                )
+                fields = {
+                    "buffer": shown(write.buffer),
+                    "written": ast.unparse(write.target),
+                    "read": ast.unparse(read),
+                    "writer": writer,
+                    "reader": reader,
+                }
+                where = label(write.buffer.at, f"{shown(write.buffer)} is declared here")
+                yield Hazard("parallel-reads-others", shown(write.buffer), write.visit.at, where, fields, "likely")
+                break
+
+
+def _crossing(
+    write: Write, read: ast.Subscript, program: Program, threads: int, device: Device
+) -> tuple[Iteration, Iteration] | None:
+    """An iteration that writes the element which another one reads, in another warp however the loops are cut."""
+    warp = device.warp or threads
+    lengths = _vector_lengths(write, program, device.arch)
+    read_index = read.slice.elts if isinstance(read.slice, ast.Tuple) else [read.slice]
+    others = set().union(*map(arithmetic.names, (*write.index, *read_index))) - set(write.variables)
+    iterations = list(itertools.product(*map(range, _window(write.extents))))
+    try:
+        writers = {_element(write.index, write.variables, one, others): one for one in iterations}
+        for one in iterations:
+            writer = writers.get(_element(read_index, write.variables, one, others), one)
+            numbers = [_row_by_row(iteration, write.extents) for iteration in (writer, one)]
+            if all(numbers[0] // n % threads // warp != numbers[1] // n % threads // warp for n in lengths):
+                return writer, one
+    except arithmetic.Unknown:
+        return None  # the elements depend on what is known only at run time
+    return None
+
+
+def _element(
+    index: Sequence[ast.expr], variables: Sequence[str], iteration: Iteration, others: set[str]
+) -> tuple[int, ...]:
+    """What tells an element apart: its indices for each of the values that other names may have."""
+    values = dict(zip(variables, iteration, strict=True))
+    return tuple(
+        int(arithmetic.value(expr, values | dict.fromkeys(others, sample)))
+        for sample in (SAMPLES if others else SAMPLES[:1])
+        for expr in index
+    )
+
+
 def _writes(program: Program) -> Iterator[Write]:
     for visit in program.visits:
         statement = visit.statement
@@ -167,12 +229,7 @@ def _collision(write: Write, program: Program, threads: int, arch: str) -> tuple
     writers: dict[tuple[int, ...], list[Iteration]] = {}
     try:
         for iteration in itertools.product(*map(range, _window(write.extents))):
-            values = dict(zip(write.variables, iteration, strict=True))
-            element = tuple(
-                int(arithmetic.value(expr, values | dict.fromkeys(others, sample)))
-                for sample in (SAMPLES if others else SAMPLES[:1])
-                for expr in write.index
-            )
+            element = _element(write.index, write.variables, iteration, others)
             before = writers.setdefault(element, [])
             number = _row_by_row(iteration, write.extents)
             for other in before:
