@@ -146,7 +146,9 @@ def measure_load(root: Path, folder: Path, rounds: int) -> None:
     env = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
     ways: list[tuple[float, float, int]] = []
     for _ in range(rounds + 1):
-        out = subprocess.run([sys.executable, "-c", START], env=env, capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            [sys.executable, "-c", START], cwd=folder, env=env, capture_output=True, text=True, check=True
+        ).stdout
         read, search, count = out.split()
         ways.append((float(read), float(search), int(count)))
     (first, first_search, count), later = ways[0], ways[1:]
