@@ -546,3 +546,23 @@ def test_after_a_virtual_launch_only_what_values_cannot_bring_about_is_classifie
     (finding,) = judge(records_of_error(error), {"launches.virtual": virtual}, rules, SEEN)
     assert (finding.category, finding.location and finding.location.line) == (category, 7)
     assert finding.state is (State.CLASSIFIED if category else State.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("statement", "category"),
+    [
+        ("assert torch.allclose(dV, dV_ref, rtol=1e-2)", Category.CORRECTNESS),
+        ("assert x.shape == (4,)", None),
+        ("assert config < 3", None),
+    ],
+)
+def test_of_a_text_an_assertion_compares_results_if_its_function_does(
+    statement: str, category: Category | None
+) -> None:
+    frame = replace(user_frame(), text=statement)
+    assert one(ErrorRecord("exception", "AssertionError", "", frames=(frame,)), RuleSet()).category == category
+
+
+def test_a_failed_check_of_the_compiler_is_met_while_a_kernel_is_built() -> None:
+    error = ErrorRecord("exception", "TypeError", "Check failed: (a.dtype() == b.dtype()) is false: mismatched types.")
+    assert one(error, RuleSet()).category is Category.GENERATION

@@ -17,6 +17,7 @@ def errors(text: str) -> list[ErrorRecord]:
     ("text", "kind", "type_", "message"),
     [
         ("E       ValueError: first\nE       second", "exception", "ValueError", "first\nsecond"),
+        ("AssertionError: the layout disagrees with\nthe row-major one\n\nI wonder", "exception", "AssertionError", "the layout disagrees with\nthe row-major one"),
         ("the log says `RuntimeError: no layout`", "exception", "RuntimeError", "no layout"),
         ("[rank0]: tvm.error.InternalError: Check failed", "exception", "tvm.error.InternalError", "Check failed"),
         ('nvcc says identifier "__dfadd_rn" is undefined', "compiler", "nvcc", 'error: identifier "__dfadd_rn" is undefined'),
@@ -90,6 +91,13 @@ def test_a_stack_of_the_compiler_is_an_error(text: str) -> None:
 )
 def test_what_is_not_read(text: str) -> None:
     assert not errors(text)
+
+
+def test_what_a_cxx_exception_says_may_have_lost_its_indentation() -> None:
+    (error,) = errors(
+        "terminate called after throwing an instance of 'tvm::ffi::Error'\nwhat(): TypeAttr `x` is already registered\n"
+    )
+    assert (error.type, error.message) == ("tvm::ffi::Error", "TypeAttr `x` is already registered")
 
 
 def test_a_crash_without_the_name_of_its_thread() -> None:

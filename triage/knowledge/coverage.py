@@ -12,16 +12,19 @@ about. What a rule asks of facts outside the text is taken as given: no site can
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from triage import conditions
 from triage.knowledge.files import PLACEHOLDER, rules_root
+from triage.knowledge.fixtures import fixture_paths
 from triage.knowledge.load import load_rules
 from triage.knowledge.match import Record, raised_where, record_of_error, search, typed
 from triage.knowledge.rule import Rule, RuleSet
@@ -34,6 +37,8 @@ SPELLINGS = 3
 #: Sites that a rule may accept without an argument in its own file.
 WIDE = 40
 SEED = 15
+#: What triage said of the labelled corpora; only a checkout has it.
+ANSWERS = Path(__file__).resolve().parents[2] / "fixtures" / "answers.json"
 
 _OPERAND = re.compile(r"\{([^{}]*)\}")
 _NUMBERS = ("16", "24", "32", "64", "100", "128", "256", "3", "2", "1", "0")
@@ -170,8 +175,8 @@ def _frames(site: Site) -> tuple[Frame, ...]:
     return (Frame(file, line, f"tvm::tl::{site.function}", lang="cxx", user=False),)
 
 
-def page(coverage: Coverage) -> str:
-    """The text of `docs/coverage.md`."""
+def page(coverage: Coverage, rules: RuleSet, answers: Sequence[Mapping[str, Any]]) -> str:
+    """The text of `docs/coverage.md`. `answers` are those of `fixtures/answers.json`."""
     covered = coverage.covered()
     by_stage: dict[str | None, list[Site]] = defaultdict(list)
     for site in coverage.sites:
@@ -205,7 +210,36 @@ def page(coverage: Coverage) -> str:
         "|---|---:|",
     ]
     lines += [f"| {code} | {count} |" for code, count in coverage.widest()]
+    lines += ["", *_per_rule(coverage, rules, answers)]
     return "\n".join(lines) + "\n"
+
+
+def _per_rule(coverage: Coverage, rules: RuleSet, answers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A row for each rule: fixtures, sites, and how often it was the verdict on a labelled case, and rightly."""
+    said = Counter((a["corpus"], a["rule"]) for a in answers)
+    right = Counter((a["corpus"], a["rule"]) for a in answers if a["verdict"] == "right")
+    sites = Counter(one.rule.code for one in coverage.accepted)
+    lines = [
+        "How often each rule was the verdict on a labelled case, and how often the category was right then (`python",
+        "benchmarks/knowledge.py`); `hits` are the fixtures beside it. A rule without cases is held by its hits and misses alone.",
+        "",
+        "| rule | hits | sites | kernels | right | public reports | right |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for rule in rules:
+        hits = len([p for p in fixture_paths(rule) if p.name.startswith("hit-")])
+        cells: list[object] = [f"{rule.code} {rule.name}", hits, sites[rule.code]]
+        for corpus in ("kernels", "reports"):
+            cells += [said[corpus, rule.code] or "", right[corpus, rule.code] if said[corpus, rule.code] else ""]
+        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+    total: Counter[str] = Counter()
+    true: Counter[str] = Counter()
+    for (corpus, rule_code), count in said.items():
+        if rule_code is not None:
+            total[corpus] += count
+            true[corpus] += right[corpus, rule_code]
+    lines.append(f"| all | | | {total['kernels']} | {true['kernels']} | {total['reports']} | {true['reports']} |")
+    return lines
 
 
 def show_missing(coverage: Coverage, below: str) -> str:
@@ -229,13 +263,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--missing", metavar="PATH", help="list the sites below a path that have no rule")
     parser.add_argument("--rule", metavar="CODE", help="list the sites that a rule accepts")
     args = parser.parse_args(arguments)
-    coverage = measure(Sites.load(rules_root() / "reference" / "sites.jsonl"), load_rules())
+    rules = load_rules()
+    coverage = measure(Sites.load(rules_root() / "reference" / "sites.jsonl"), rules)
     if args.missing is not None:
         sys.stdout.write(show_missing(coverage, args.missing))
     elif args.rule:
         sys.stdout.write(show_rule(coverage, args.rule))
     else:
-        sys.stdout.write(page(coverage))
+        sys.stdout.write(page(coverage, rules, json.loads(ANSWERS.read_text("utf-8"))))
     return 0
 
 

@@ -56,6 +56,7 @@ COMPARING_ASSERT = re.compile(
 )
 
 
+COMPARING_FUNCTION = re.compile(r"\s*assert\b.*(?:allclose|isclose|array_equal|torch\.equal)\(")
 #: errors whose type says where they come from, although the script's own line raises them
 OF_IMPORTS = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
 #: what TVM and TileLang raise in C++
@@ -282,15 +283,23 @@ def _category_of(error: ErrorRecord, stage: str | None, guess: StageGuess) -> Ca
     categories = {CATEGORY_OF_STAGE.get(one) for one in ((stage,) if stage else guess.candidates)}
     if len(categories) == 1 and None not in categories:
         return categories.pop()
-    building = stage is None and error.type.rpartition(".")[2] in OF_COMPILER and not user_raised(error)
+    checked = error.type.rpartition(".")[2] in OF_COMPILER or error.message.startswith("Check failed: ")
+    building = stage is None and checked and not user_raised(error)
     return Category.GENERATION if building else None
 
 
 def _compares_results(error: ErrorRecord, facts: Mapping[str, Any]) -> bool:
-    """Whether an `assert` of the script compares numbers after kernels really ran."""
+    """Whether an `assert` of the script compares numbers after kernels really ran.
+
+    Of a text nobody knows what ran: there it is an `assert` whose function is made for comparing results.
+    """
     frame = raising_frame(error)
+    if frame is None or not frame.user:
+        return False
+    if "run.status" not in facts and "launches.count" not in facts:
+        return COMPARING_FUNCTION.match(frame.text) is not None
     ran = facts.get("launches.count", 0) > 0 and not facts.get("launches.virtual")
-    return bool(ran and frame and frame.user and COMPARING_ASSERT.match(frame.text))
+    return bool(ran and COMPARING_ASSERT.match(frame.text))
 
 
 def _quote(record: Record) -> Quote | None:

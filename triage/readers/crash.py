@@ -25,7 +25,7 @@ _THREAD = re.compile(
 _TERMINATE = re.compile(r"terminate called (?:after throwing an instance of '(?P<type>[^']+)'|(?P<bare>.*))")
 #: the kernel's return address for signal handlers: below it lies the frame that faulted
 _TRAMPOLINE = re.compile(r"sigaction|sigreturn")
-_WHAT = re.compile(r"\s+what\(\): +(?P<text>.*)")
+_WHAT = re.compile(r"\s*what\(\): +(?P<text>.*)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,15 @@ import re
 from collections.abc import Callable, Sequence
 
 from triage.model import ErrorRecord, Frame
-from triage.readers.blocks import bare_exception_line
+from triage.readers.blocks import bare_exception_line, starts_block
 from triage.readers.frames import frame_line, make_frame
 from triage.readers.lines import Line, quote
 from triage.readers.messages import mentions, spans
 from triage.readers.pytest_output import pasted_error
 from triage.readers.traceback import Source
 
+#: Lines that a message may have after its first one, where nothing marks its end.
+MESSAGE_LINES = 6
 #: what the front ends of nvcc and clang say of code, whatever stands around it
 _COMPILER = re.compile(
     r"identifier \W?[\"'`][\w:~]+[\"'`]\W? is undefined|use of undeclared identifier ['‘]\w+['’]"
@@ -28,7 +30,7 @@ _COMPILER = re.compile(
     r"|cannot be used to initialize an entity of type|name followed by \"::\" must be a class"
     r"|fatal error: ['\"]?[\w./+-]+['\"]?(?:: No such file or directory| file not found)|cannot open source file"
     r"|too (?:few|many) arguments (?:in|to) (?:function )?call|[Uu]nsupported gpu architecture|ptxas (?:fatal|error)\b"
-    r"|\d+ errors? detected in the compilation of"
+    r"|\d+ errors? detected in the compilation of|no member named ['\"]\w+['\"] in"
 )
 #: what a failed `assert` of C prints, in a kernel or in a library
 _ASSERTION = re.compile(r"\b[Aa]ssertion [`'‘].{1,400}['`’] failed\b")
@@ -74,11 +76,26 @@ def _exceptions(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
         if parsed and parsed[0] == "error" and _COMPILER.search(view):
             continue  # what a compiler says, and not an exception of the name `error`
         kind, message = parsed or ("", view)
-        while view != line.view and at < len(lines) and pasted_error(lines[at].view) != lines[at].view:
-            message += "\n" + pasted_error(lines[at].view)
-            at += 1
+        below = _message_below(lines, at, quoted=view != line.view)
+        message = "\n".join([message, *below])
+        at += len(below)
         found.append(_exception(kind, message, line, source))
     return found
+
+
+def _message_below(lines: Sequence[Line], at: int, quoted: bool) -> list[str]:
+    """What goes on the message below its first line: all that pytest's `E   ` marks, else lines without a gap, not many."""
+    found: list[str] = []
+    for line in lines[at:]:
+        view = pasted_error(line.view)
+        if (view == line.view) if quoted else (not view.strip() or len(found) == MESSAGE_LINES or _starts_anew(view)):
+            break
+        found.append(view)
+    return found
+
+
+def _starts_anew(view: str) -> bool:
+    return bare_exception_line(view) is not None or starts_block(view) or frame_line(view) is not None
 
 
 def _sentences(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
