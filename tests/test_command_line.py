@@ -264,6 +264,13 @@ def test_another_graph_is_walked_and_a_broken_one_refused(tmp_path: Path) -> Non
     assert done.returncode == 2 and "nowhere" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["run.log", "./out/run", "/nowhere/of/x"])
+def test_explain_takes_no_name_of_a_missing_file_for_a_text(tmp_path: Path, name: str) -> None:
+    done = triage("explain", name, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"there is no file {name}" in done.stderr
+
+
 def test_explain_reads_text_and_says_when_nothing_fits(tmp_path: Path) -> None:
     done = triage("explain", "-", cwd=tmp_path, stdin="Check failed: (has_best) is false: no available layout found")
     assert done.returncode == 0 and "TLG001" in done.stdout

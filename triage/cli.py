@@ -28,6 +28,8 @@ EXIT_OF_STATE = {"healthy": HEALTHY, "localized": FAULT, "classified": FAULT, "u
 BINARY_PROBE = 8192
 #: a longer word is no path, and asking for it would fail
 PATH_LIMIT = 4096
+#: What nobody writes as the text of an error: a path, or a name with the ending of a log.
+FILE_NAME = re.compile(r"(?:~|\.{0,2})/\S+|\S+\.(?:log|txt|out|err|json|xml|md|py)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -458,6 +460,8 @@ def _text_to_explain(words: Sequence[str]) -> tuple[str, dict[str, object]]:
             with open(path, "rb") as file:
                 material = read_material(file)
             print(f"triage: reading the file {path}", file=sys.stderr)
+        elif FILE_NAME.fullmatch(path):
+            raise UsageError(f"there is no file {path}")
         else:
             text = " ".join(words)
             return text, {"kind": "text", "path": None, "characters": len(text), "left_out": 0}

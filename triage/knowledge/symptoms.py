@@ -34,6 +34,8 @@ NEGATION = re.compile(
 #: … and what takes it back: "not only slow", "no idea why".
 NO_NEGATION = re.compile(r"\b(?:not (?:only|just|sure)|no (?:idea|error|matter|longer))\b", re.IGNORECASE)
 CLAUSE = re.compile(r"[.;:!?\n]+|,\s|\s[-–—]\s|\b(?:but|however|although|though|while|instead|yet)\b", re.IGNORECASE)
+#: What is longer is a hash, a path or an encoded file, and phrases would be sought at each of its letters.
+NO_WORD = re.compile(r"\S{60,}")
 WORD = re.compile(r"[\w'’.+/%×-]*\w[\w'’+/%×-]*|[%×]")
 
 
@@ -73,7 +75,7 @@ class Symptoms:
 
     def of(self, text: str) -> tuple[Symptom, ...]:
         """The categories that a text hints at, the likeliest first; several where its words say several things."""
-        clauses = [clause for clause in CLAUSE.split(text[:LIMIT]) if clause.strip()]
+        clauses = [clause for clause in CLAUSE.split(NO_WORD.sub(" ", text[:LIMIT])) if clause.strip()]
         best: dict[Category, Symptom] = {}
         scores: dict[Category, int] = {}
         covered: set[Category] = set()
