@@ -554,6 +554,7 @@ def test_after_a_virtual_launch_only_what_values_cannot_bring_about_is_classifie
         ("assert torch.allclose(dV, dV_ref, rtol=1e-2)", Category.CORRECTNESS),
         ("assert x.shape == (4,)", None),
         ("assert config < 3", None),
+        ("f()", None),
     ],
 )
 def test_of_a_text_an_assertion_compares_results_if_its_function_does(
@@ -566,3 +567,21 @@ def test_of_a_text_an_assertion_compares_results_if_its_function_does(
 def test_a_failed_check_of_the_compiler_is_met_while_a_kernel_is_built() -> None:
     error = ErrorRecord("exception", "TypeError", "Check failed: (a.dtype() == b.dtype()) is false: mismatched types.")
     assert one(error, RuleSet()).category is Category.GENERATION
+
+
+@pytest.mark.parametrize(
+    ("type_", "message", "category"),
+    [
+        ("AssertionError", "not close, max err: 6.16015625", Category.CORRECTNESS),
+        ("AssertionError", "outputs do not match", Category.CORRECTNESS),
+        ("AssertionError", "block too small", None),
+        ("TypeError", "run() takes 6 positional arguments but 7 were given", Category.GENERATION),
+        ("RuntimeError", "out of luck", None),
+    ],
+)
+def test_what_a_bare_line_of_python_can_be(type_: str, message: str, category: Category | None) -> None:
+    """Without a frame, and nothing observed: possible at most."""
+    finding = one(ErrorRecord("exception", type_, message), RuleSet())
+    assert (finding.category, finding.confidence) == (category, Confidence.POSSIBLE)
+    observed = judge([record_of_error(ErrorRecord("exception", type_, message))], {"run.status": "failed"}, RuleSet())
+    assert observed[0].category is None

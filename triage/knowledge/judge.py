@@ -57,6 +57,11 @@ COMPARING_ASSERT = re.compile(
 
 
 COMPARING_FUNCTION = re.compile(r"\s*assert\b.*(?:allclose|isclose|array_equal|torch\.equal)\(")
+#: how checks of one's own word that two results differ
+COMPARING_WORDS = re.compile(
+    r"\bnot (?:all)?close\b|\bmax(?:imum)?[ _]?(?:abs(?:olute)?[ _]|rel(?:ative)?[ _])?(?:err|error|diff|difference)\b"
+    r"|\b[Mm]ismatch(?:es|ed)?\b.{0,40}\b(?:elements?|outputs?|results?|reference|values?)\b|(?:[Oo]utput|[Rr]esult)s? (?:do|does)(?:n't| not) match"
+)
 #: errors whose type says where they come from, although the script's own line raises them
 OF_IMPORTS = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
 #: what TVM and TileLang raise in C++
@@ -240,7 +245,10 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
     shapes = at_script and is_about_shapes(error)
     own_line = raised_here and error.type in OF_PROGRAMS and not facts.get("launches.virtual")
     refused = user_raised(error) and error.phase == "build"
-    if (at_script and (is_independent(error) or own_line)) or refused:
+    # of a text nobody saw a line of, what Python raises in programs is as a rule the script or its call of a kernel
+    unseen = is_text_only(facts) and stage is None and not (error.frames or guess.candidates)
+    told = unseen and error.type in OF_PROGRAMS
+    if (at_script and (is_independent(error) or own_line)) or refused or (told and category is None):
         category = Category.GENERATION
     wanted = "frame" if raised_here or stage is None else default_place(stage)
     location = locate(wanted, None, record, seen.read_source)
@@ -288,16 +296,23 @@ def _category_of(error: ErrorRecord, stage: str | None, guess: StageGuess) -> Ca
     return Category.GENERATION if building else None
 
 
+def is_text_only(facts: Mapping[str, Any]) -> bool:
+    """Whether nothing is known but a text: no run of the subject was observed."""
+    return "run.status" not in facts and "launches.count" not in facts
+
+
 def _compares_results(error: ErrorRecord, facts: Mapping[str, Any]) -> bool:
     """Whether an `assert` of the script compares numbers after kernels really ran.
 
     Of a text nobody knows what ran: there it is an `assert` whose function is made for comparing results.
     """
     frame = raising_frame(error)
+    if is_text_only(facts):
+        own = frame is None or user_raised(error)
+        compared = COMPARING_FUNCTION.match(frame.text) if frame else None
+        return own and error.type == "AssertionError" and bool(compared or COMPARING_WORDS.search(error.message))
     if frame is None or not frame.user:
         return False
-    if "run.status" not in facts and "launches.count" not in facts:
-        return COMPARING_FUNCTION.match(frame.text) is not None
     ran = facts.get("launches.count", 0) > 0 and not facts.get("launches.virtual")
     return bool(ran and COMPARING_ASSERT.match(frame.text))
 
