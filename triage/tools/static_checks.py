@@ -25,6 +25,9 @@ SPEC = ToolSpec(
 #: pass configs that the harness sets to see more; they change nothing of what is compiled
 OBSERVERS = frozenset({"tl.emit_line_directives"})
 
+#: What the lints look at, as the report says it.
+LOOKED_AT = "device limits, index bounds, initialization, masks, atomics, and writes that collide"
+
 
 def run(work: Work) -> Result:
     """Inspect every captured kernel for its own target."""
@@ -57,7 +60,7 @@ def run(work: Work) -> Result:
         facts += [_words(f"kernels.{name}", set().union(*(one[name] for one in traits)), "run") for name in traits[0]]
     facts.append(Fact("hazards.count", len(hazards), caliber=Caliber.STATIC, source="static-checks"))
     names = f"{inspected} kernel{'s' * (inspected != 1)}"
-    checked = (f"{names} against device limits, index bounds and initialization [static]",) if inspected else ()
+    checked = (f"{names} against {LOOKED_AT} [static]",) if inspected else ()
     return Result(
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if inspected else StepOutcome.UNKNOWN,
         detail=f"{names} inspected, {len(hazards)} hazard(s)",
