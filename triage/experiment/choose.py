@@ -268,8 +268,10 @@ def _by_declarations(
 def _single(evidence: Evidence, unit: Unit) -> Choice:
     alone = evidence.alone.get(unit.id, Verdict.UNKNOWN)
     wraps = tuple((u, "has to be around it") for u in evidence.around if u.path != unit.path)
-    if unit.id in evidence.whole:
-        return Choice(unit, Confidence.LIKELY, "the kernel has no other statement", wraps)
+    if unit.id in evidence.whole:  # without it every error goes: only what the error is about can tell that it is this
+        about = any(score(evidence, unit, [unit])[::2])
+        confidence = Confidence.LIKELY if about else Confidence.POSSIBLE
+        return Choice(unit, confidence, "the kernel has no other statement", wraps)
     if alone == Verdict.NONE:
         return Choice(
             unit,
