@@ -38,9 +38,20 @@ def fixtures(rule: Rule, kind: str, suffix: str = ".log") -> list[Fixture]:
 
 def matching(records: Sequence[Record]) -> set[str]:
     """Codes of all rules that match any of the records."""
-    return {rule.code for rule in rules() for record in records if try_rule(rule, record, {}).matched}
+    return {rule.code for record in records for rule in matching_rules(record)}
 
 
-def hits() -> list[tuple[Rule, Fixture]]:
-    """Every hit that is a log, with its rule."""
-    return [(rule, fixture) for rule in rules() for fixture in fixtures(rule, "hit")]
+def matching_rules(record: Record) -> list[Rule]:
+    tried = rules().possible(record.on, record.text)
+    return [rule for rule in tried if try_rule(rule, record, {}).matched]
+
+
+def hits() -> list[tuple[Rule, Path]]:
+    """Every hit that is a log, with its rule; read by the test that wants it, because there are more than a thousand."""
+    paths = [(rule, path) for rule in rules() for path in fixture_paths(rule)]
+    return [(rule, path) for rule, path in paths if path.name.startswith("hit-") and path.suffix == ".log"]
+
+
+@cache
+def fixture_at(path: Path) -> Fixture:
+    return read_fixture(path, read)

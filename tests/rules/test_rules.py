@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rule_logs import ROOT, fixtures, hits, matching, read, rules
+from rule_logs import ROOT, fixture_at, fixtures, hits, matching, matching_rules, read, rules
 
 from triage.knowledge.check import check_rules
-from triage.knowledge.fixtures import Fixture
 from triage.knowledge.match import Outcome, try_rule
 from triage.knowledge.rule import Rule
 
 HITS = hits()
-NAMED_HITS = pytest.mark.parametrize(("rule", "fixture"), HITS, ids=[fixture.name for _, fixture in HITS])
+NAMED_HITS = pytest.mark.parametrize(("rule", "path"), HITS, ids=[f"{p.parent.name}/{p.name}" for _, p in HITS])
 
 
 def test_every_rule_is_sound_and_agrees_with_its_fixtures() -> None:
@@ -33,18 +32,20 @@ def test_there_are_hits_and_misses_for_what_users_meet_most() -> None:
 
 
 @NAMED_HITS
-def test_only_declared_rules_match_the_same_log(rule: Rule, fixture: Fixture) -> None:
+def test_only_declared_rules_match_the_same_log(rule: Rule, path: Path) -> None:
     """A log may hold more than one thing (a warning before an error), but no second reading of the same record."""
+    fixture = fixture_at(path)
     for record, _ in fixture.records:
-        found = [other for other in rules() if try_rule(other, record, {}).matched and other.level == "fault"]
+        found = [other for other in matching_rules(record) if other.level == "fault"]
         for other in found:
             related = rule.code == other.code or other.code in rule.explains or rule.code in other.explains
             assert related or len(found) == 1, f"{fixture.name}: {[r.code for r in found]}"
 
 
 @NAMED_HITS
-def test_a_raise_of_the_script_with_the_same_words_is_none(rule: Rule, fixture: Fixture) -> None:
+def test_a_raise_of_the_script_with_the_same_words_is_none(rule: Rule, path: Path) -> None:
     """Whoever writes `raise ValueError("…")` with a text of tilelang is not told that tilelang said it."""
+    fixture = fixture_at(path)
     for record, trial in fixture.trials(rule):
         error = record.error
         if error is None or not error.type or error.kind != "exception":
@@ -62,8 +63,9 @@ def test_a_raise_of_the_script_with_the_same_words_is_none(rule: Rule, fixture: 
 
 
 @NAMED_HITS
-def test_the_words_alone_are_never_certain(rule: Rule, fixture: Fixture) -> None:
+def test_the_words_alone_are_never_certain(rule: Rule, path: Path) -> None:
     """Without its traceback an error is at most likely: nobody can see who raised it."""
+    fixture = fixture_at(path)
     for record, _ in fixture.trials(rule):
         error = record.error
         if error is None or error.kind != "exception" or error.type in ("SyntaxError", "IndentationError"):
@@ -73,7 +75,8 @@ def test_the_words_alone_are_never_certain(rule: Rule, fixture: Fixture) -> None
 
 
 @NAMED_HITS
-def test_other_paths_and_line_numbers_change_nothing(rule: Rule, fixture: Fixture) -> None:
+def test_other_paths_and_line_numbers_change_nothing(rule: Rule, path: Path) -> None:
+    fixture = fixture_at(path)
     moved = re.sub(r"/home/user/venv/lib/python3\.\d+/", "/srv/conda/envs/gpu/lib/python3.12/", fixture.text)
     # the name of a file matters to a rule that is about the name
     about_names = any(condition.fact == "error.shadows" for condition in rule.match.when)
@@ -87,7 +90,8 @@ def test_other_paths_and_line_numbers_change_nothing(rule: Rule, fixture: Fixtur
 
 
 @NAMED_HITS
-def test_a_log_in_the_middle_of_other_output_is_read_the_same(rule: Rule, fixture: Fixture) -> None:
+def test_a_log_in_the_middle_of_other_output_is_read_the_same(rule: Rule, path: Path) -> None:
+    fixture = fixture_at(path)
     noise = "".join(f"step {n}: loss {1 / (n + 1):.4f}\n" for n in range(40))
     assert rule.code in matching(read(noise + fixture.text + "\ndone\n"))
 
@@ -96,7 +100,7 @@ def test_a_log_in_the_middle_of_other_output_is_read_the_same(rule: Rule, fixtur
 @settings(max_examples=60, deadline=None)
 def test_a_cut_log_never_turns_into_another_fault(cut: float, which: int) -> None:
     """What is left of a log may match less, but nothing that the whole does not."""
-    _, fixture = HITS[which]
+    fixture = fixture_at(HITS[which][1])
     whole = matching([record for record, _ in fixture.records])
     start = fixture.text[int(len(fixture.text) * cut) :]
     rest = start[start.find("\n") + 1 :]
