@@ -25,6 +25,22 @@ def test_a_value_of_each_thread_into_a_whole_buffer(value: str) -> None:
     assert hazard.fields == {"op": "atomicadd", "buffer": "total", "value": value}
 
 
+@pytest.mark.parametrize(
+    ("scope", "value", "expected"),
+    [
+        ("local", "A[tx] > 0.0", True),
+        ("local.var", "x", True),
+        ("local", "A[bx]", False),
+        ("shared.dyn", "A[tx] > 0.0", False),
+    ],
+)
+def test_a_value_that_each_thread_kept_in_memory_of_its_own(scope: str, value: str, expected: bool) -> None:
+    flag = buffer("flag", (1,), scope)
+    kept = Statement("k", "store", None, f"flag[0] = {value}", accesses=(region("flag", "write", (0, 0, 1)),))
+    found = kinds(kernel([A, TOTAL, flag], TX, X, kept, atomic("flag[0]")))
+    assert ("atomic-once-per-block" in found) is expected
+
+
 @pytest.mark.parametrize("value", ["1.0", "A[bx]", "context"])
 def test_a_value_of_the_block(value: str) -> None:
     assert kinds(kernel([A, TOTAL], TX, X, atomic(value))) == []

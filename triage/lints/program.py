@@ -86,15 +86,20 @@ class Program:
 
     @cached_property
     def values_of_threads(self) -> frozenset[str]:
-        """Names of thread indices and of values computed from them."""
+        """Names of thread indices, of values computed from them, and of memory of one thread that holds such a value."""
         own: set[str] = set()
         for visit in self.visits:
             name, _, value = visit.statement.text.partition(" = ")
-            if visit.statement.kind == "bind" and (
-                "launch_thread_idx(" in value or own.intersection(WORD.findall(value))
-            ):
+            kind, buffer = visit.statement.kind, name.partition("[")[0]
+            of_thread = own.intersection(WORD.findall(value))
+            if kind == "bind" and ("launch_thread_idx(" in value or of_thread):
                 own.add(name)
+            elif kind == "store" and of_thread and self._is_of_one_thread(buffer):
+                own.add(buffer)
         return frozenset(own)
+
+    def _is_of_one_thread(self, name: str) -> bool:
+        return any(b.name == name and b.scope in ("local", "local.var") for b in self.buffers.values())
 
     @cached_property
     def definitions(self) -> dict[str, ast.expr]:
