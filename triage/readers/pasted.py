@@ -18,8 +18,6 @@ from triage.readers.messages import mentions, spans
 from triage.readers.pytest_output import pasted_error
 from triage.readers.traceback import Source
 
-#: Beginnings of messages that are often quoted without the type before them.
-_TYPES = {"Check failed: ": "", "No module named '": "ModuleNotFoundError"}
 #: Lines that a message may have after its first one, where nothing marks its end.
 MESSAGE_LINES = 6
 #: what the front ends of nvcc and clang say of code, whatever stands around it
