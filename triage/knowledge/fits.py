@@ -11,7 +11,7 @@ import regex
 
 from triage import conditions
 from triage.knowledge.match import Record, Trial, invariant, search, try_rule, typed
-from triage.knowledge.near import NearMiss, NearRules
+from triage.knowledge.near import NearMiss
 from triage.knowledge.pattern import Alternative, alternatives, specificity
 from triage.knowledge.rule import Rule, RuleSet
 
@@ -61,7 +61,7 @@ def find_fits(
     tried = [rule for rule in rules if rule.code in possible]
     found = [fit for rule in tried if (fit := _fit(rule, text, records, facts or {}))]
     found.sort(key=lambda fit: (fit.against is not None, -specificity(fit.rule.match.text or ""), fit.rule.code))
-    near = NearRules(rules).nearest(text, [fit.rule.code for fit in found])
+    near = rules.near.nearest(text, [fit.rule.code for fit in found])
     return Fits(text, tuple(found), tuple(near))
 
 

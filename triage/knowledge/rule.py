@@ -52,6 +52,7 @@ from typing import TYPE_CHECKING
 from triage.conditions import Condition
 
 if TYPE_CHECKING:
+    from triage.knowledge.near import NearRules
     from triage.knowledge.scan import Scanner
 
 ON = ("error", "warning", "log", "op", "kernel", "hazard", "source", "metric", "mismatch")
@@ -169,6 +170,13 @@ class RuleSet:
         from triage.knowledge.scan import Scanner  # it is made of rules, so it is the one that imports
 
         return Scanner(self.rules)
+
+    @cached_property
+    def near(self) -> NearRules:
+        """The words of all rules, made ready for texts that none fits when it is first asked for."""
+        from triage.knowledge.near import NearRules  # as above
+
+        return NearRules(self.rules)
 
 
 @dataclass(frozen=True)
