@@ -10,7 +10,7 @@ from triage.lints import arithmetic
 from triage.lints.devices import Device
 from triage.lints.hazard import Hazard, label
 from triage.lints.program import WORD, Program, Visit, shared, shown
-from triage.model import BufferInfo, Statement
+from triage.model import BufferInfo, Statement, TileOp
 
 TILE_ATOMICS = frozenset({"atomicadd", "atomicmax", "atomicmin"})
 ATOMIC = re.compile(r"(?:\w+ = )?(?P<op>atomic_?[a-z]+)\w*\(")
@@ -28,17 +28,10 @@ def once_per_block(program: Program, device: Device, source: str | None) -> Iter
     Given a whole buffer the operator works on the tile, and a tile of one element is one thread's work. With an
     element as destination, `buffer[0]`, every thread adds its own value.
     """
-    own = program.values_of_threads
-    for visit in program.visits:
-        op = visit.statement.op
-        if op is None or op.name not in TILE_ATOMICS or not visit.statement.accesses or not op.args:
-            continue
-        one = all(extent == 1 for access in visit.statement.accesses for extent in access.extent)
-        if one and own.intersection(WORD.findall(op.args[0])):
-            destination = program.buffers.get(visit.statement.accesses[-1].buffer)
-            if destination is not None:
-                fields = {"op": op.name, "buffer": shown(destination), "value": op.args[0]}
-                yield _hazard("atomic-once-per-block", visit, destination, fields)
+    for visit, op, destination in _of_one_element(program):
+        if program.values_of_threads.intersection(WORD.findall(op.args[0])):
+            fields = {"op": op.name, "buffer": shown(destination), "value": op.args[0]}
+            yield _hazard("atomic-once-per-block", visit, destination, fields)
 
 
 def under_a_condition(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
@@ -47,20 +40,25 @@ def under_a_condition(program: Program, device: Device, source: str | None) -> I
     Only thread 0 adds, so only its condition counts. A condition on thread indices alone, or `T.ws`, is left alone: the
     first of those threads adds, which may be meant.
     """
-    own = program.values_of_threads
-    for visit in program.visits:
-        op = visit.statement.op
-        if op is None or op.name not in TILE_ATOMICS or not visit.statement.accesses or not op.args:
-            continue
-        one = all(extent == 1 for access in visit.statement.accesses for extent in access.extent)
+    for visit, op, destination in _of_one_element(program):
         branch = next((p for p in reversed(visit.parents) if p.kind == "if" and p.divergent), None)
-        destination = program.buffers.get(visit.statement.accesses[-1].buffer)
-        if not one or branch is None or destination is None or own.intersection(WORD.findall(op.args[0])):
+        if branch is None or program.values_of_threads.intersection(WORD.findall(op.args[0])):
             continue
         if _reads_per_thread(program, branch):
             fields = {"op": op.name, "buffer": shown(destination), "condition": branch.condition or ""}
             where = label(branch.at, f"each thread decides by {branch.condition}")
             yield Hazard("conditional-atomic-once-per-block", shown(destination), visit.at, labels=where, fields=fields)
+
+
+def _of_one_element(program: Program) -> Iterator[tuple[Visit, TileOp, BufferInfo]]:
+    """The atomic operators on tiles of one element, each with the buffer it updates."""
+    for visit in program.visits:
+        op, accesses = visit.statement.op, visit.statement.accesses
+        if op is None or op.name not in TILE_ATOMICS or not accesses or not op.args:
+            continue
+        destination = program.buffers.get(accesses[-1].buffer)
+        if destination is not None and all(extent == 1 for access in accesses for extent in access.extent):
+            yield visit, op, destination
 
 
 def _reads_per_thread(program: Program, branch: Statement) -> bool:

@@ -12,7 +12,7 @@ from triage.lints.devices import Device
 from triage.lints.hazard import Certainty, Hazard, label
 from triage.lints.program import Program, Visit, ranked, shared, shown
 from triage.lints.shared_memory import copies_from_global, num_stages
-from triage.model import Access, BufferInfo, Statement
+from triage.model import Access, BufferInfo, Loop, Statement
 
 #: what the author writes, and the annotation it becomes
 MANUAL = {"order": "tl_pipeline_order", "stage": "tl_pipeline_stage"}
@@ -61,23 +61,28 @@ def overwritten(program: Program, device: Device, source: str | None) -> Iterato
     for it. Measured on sm_90: with two and more stages every such loop is wrong, with one stage those whose load is
     a `T.copy`, unless warp specialization is off; without pipelining all are right.
     """
-    if program.target_kind() != "cuda":
-        return
-    for visit in program.visits:
-        loop = visit.statement.loop
-        depth = num_stages(visit.statement)
-        if loop is None or depth < 1 or loop.annotations.keys() & MANUAL_KEYS or loop.extent in (0, 1):
-            continue
-        inside = [v for v in program.visits if any(parent is visit.statement for parent in v.parents)]
+    for statement, loop, inside in _pipelined(program):
         if any(v.statement.kind == "call" for v in inside):
             continue  # barriers or copies by hand: their author pipelines
-        for read, load, buffer in _read_then_loaded(program, visit.statement, inside):
+        depth = num_stages(statement)
+        for read, load, buffer in _read_then_loaded(program, statement, inside):
             ahead = load.statement.kind == "op" and _warp_specialized(program, device)
             if depth > 1 or ahead:
                 fields = {"buffer": shown(buffer), "loop": loop.var, "num_stages": depth}
                 why = label(read.at, f"reads what the iteration before loaded into {shown(buffer)}")
                 certainty: Certainty = "certain" if depth > 1 else "likely"
                 yield Hazard("pipelined-overwrite", shown(buffer), load.at, why, fields, certainty)
+
+
+def _pipelined(program: Program) -> Iterator[tuple[Statement, Loop, list[Visit]]]:
+    """The loops that 0.1.15 pipelines for CUDA by itself and that may go round twice, each with what it holds."""
+    if program.target_kind() != "cuda":
+        return
+    for visit in program.visits:
+        statement, loop = visit.statement, visit.statement.loop
+        if loop is None or num_stages(statement) < 1 or loop.annotations.keys() & MANUAL_KEYS or loop.extent in (0, 1):
+            continue
+        yield statement, loop, [v for v in program.visits if any(parent is statement for parent in v.parents)]
 
 
 def _read_then_loaded(
@@ -150,23 +155,14 @@ def stored_by_producers(program: Program, device: Device, source: str | None) ->
     all of it looks as if they could do it. A `T.copy` of a fragment does; and the producers get a fragment of their own,
     named `…_producer_ws`, which nobody updates. Measured on sm_90.
     """
-    if program.target_kind() != "cuda" or not _warp_specialized(program, device):
+    if not _warp_specialized(program, device):
         return
-    for visit in program.visits:
-        loop = visit.statement.loop
-        if (
-            loop is None
-            or num_stages(visit.statement) < 1
-            or loop.extent in (0, 1)
-            or loop.annotations.keys() & MANUAL_KEYS
-        ):
-            continue
-        inside = [v for v in program.visits if any(parent is visit.statement for parent in v.parents)]
-        for copy, buffer in _copies_before_use(program, visit.statement, inside):
+    for statement, loop, inside in _pipelined(program):
+        for copy, buffer in _copies_before_use(program, statement, inside):
             own = re.search(rf"\b{re.escape(shown(buffer))}\w*_producer_ws\b", source) if source is not None else None
             updates = [v for v in inside if v.order > copy.order and _writes(v, buffer.name)]
             if updates and (source is None or own is not None):
-                fields = {"buffer": shown(buffer), "loop": loop.var, "num_stages": num_stages(visit.statement)}
+                fields = {"buffer": shown(buffer), "loop": loop.var, "num_stages": num_stages(statement)}
                 why = label(updates[0].at, f"{shown(buffer)} is updated here, in other warps")
                 certainty: Certainty = "certain" if own is not None else "likely"
                 yield Hazard("pipelined-store-by-producers", shown(buffer), copy.at, why, fields, certainty)

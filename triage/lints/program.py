@@ -99,7 +99,8 @@ class Program:
         return frozenset(own)
 
     def _is_of_one_thread(self, name: str) -> bool:
-        return any(b.name == name and b.scope in ("local", "local.var") for b in self.buffers.values())
+        buffer = self.buffers.get(name)
+        return buffer is not None and buffer.scope in ("local", "local.var")
 
     @cached_property
     def definitions(self) -> dict[str, ast.expr]:
