@@ -152,7 +152,7 @@ def records_of_text(text: str, artifact: str, stages: Stages) -> list[Record]:
     records = []
     for error in reading.errors:
         one = decisive(error)
-        records += records_of_error(error, stages.stage_of(one).stage or one.stage, decides=one)
+        records += records_of_error(error, stages.stage_of(one).stage, decides=one)
     return records + [record_of_warning(warning) for warning in reading.warnings]
 
 

@@ -87,7 +87,7 @@ class Observability:
     issues: Issues = NO_ISSUES
 
     def stage_of(self, error: ErrorRecord) -> str | None:
-        return self.guess_of(error).stage or error.stage
+        return self.guess_of(error).stage
 
 
 def judge(
@@ -226,11 +226,12 @@ def bare_function(function: str) -> str:
 
 
 def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> Finding:
-    """What can be said of an error that no rule explains: its stage, if the tables know it, and the user's line.
+    """What can be said of an error that no rule explains: its stage and owner, if the tables know them, and the user's line.
 
-    The owner is not guessed, and a line that merely started a compile is a label, not the location. What Python itself
-    raises in a line of the script keeps the script from building anything, so it counts as generation, and so do shapes
-    that PyTorch refuses there, and what its own checks refuse while a kernel is built; but after a launch whose results were made up only what values cannot bring about.
+    A line that merely started a compile is a label, not the location. What Python itself raises in a line of the script
+    keeps the script from building anything, so it counts as generation, and so do shapes that PyTorch refuses there, and
+    what its own checks refuse while a kernel is built; but after a launch whose results were made up only what values
+    cannot bring about.
     """
     error = record.error
     assert error is not None
@@ -242,7 +243,6 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
         stage, guess = None, stated(error)  # the script's own line raised it: its words tell nothing of a compiler
     category = _category_of(error, stage, guess)
     at_script = stage is None and frame is not None and not user_raised(error)
-    shapes = at_script and is_about_shapes(error)
     own_line = raised_here and error.type in OF_PROGRAMS and not facts.get("launches.virtual")
     refused = user_raised(error) and error.phase == "build"
     # of a text nobody saw a line of, what Python raises in programs is as a rule the script or its call of a kernel
@@ -253,22 +253,11 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
     wanted = "frame" if raised_here or stage is None else default_place(stage)
     location = locate(wanted, None, record, seen.read_source)
     if _compares_results(error, facts):
-        category, title = Category.CORRECTNESS, "An assertion about the results fails"
-    elif refused:
-        title = "The script's own check refuses to build the kernel"
-    elif user_raised(error):
-        title = f"The script itself raised {error.type}"
-    elif shapes:
-        title = "PyTorch refuses the shapes or types of the tensors in this line of the script"
-    elif category and at_script:
-        title = f"Python raises {error.type} in this line of the script"
-    else:
-        stages = " or ".join((stage,) if stage else guess.candidates)
-        title = f"{error.type or error.kind} {f'in stage {stages}' if stages else 'of unknown cause'}"
+        category = Category.CORRECTNESS
     return Finding(
         state=State.CLASSIFIED if category else State.UNKNOWN,
         category=category,
-        title=title,
+        title=_title(error, category, (stage,) if stage else guess.candidates, at_script),
         summary=show(error.message) or "the error has no message",
         stage=stage,
         location=location,
@@ -278,6 +267,23 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
         signature=signature("", stage, error),
         about=record.about,
     )
+
+
+def _title(error: ErrorRecord, category: Category | None, stages: Sequence[str], at_script: bool) -> str:
+    """What an error that no rule explains is called; `stages` are those it may come from, `at_script` if from none."""
+    if category is Category.CORRECTNESS:
+        return "An assertion about the results fails"
+    if user_raised(error):
+        built = error.phase == "build"
+        return (
+            "The script's own check refuses to build the kernel" if built else f"The script itself raised {error.type}"
+        )
+    if at_script and is_about_shapes(error):
+        return "PyTorch refuses the shapes or types of the tensors in this line of the script"
+    if at_script and category:
+        return f"Python raises {error.type} in this line of the script"
+    whence = f"in stage {' or '.join(stages)}" if stages else "of unknown cause"
+    return f"{error.type or error.kind} {whence}"
 
 
 def _category_of(error: ErrorRecord, stage: str | None, guess: StageGuess) -> Category | None:

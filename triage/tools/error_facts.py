@@ -27,7 +27,7 @@ def error_facts(error: ErrorRecord, stages: Stages, source: str) -> list[Fact]:
     values = {
         "error.text": one.message[:TEXT_LIMIT] or one.type,
         "error.type": one.type,
-        "error.stage": guess.stage or one.stage or STAGE_OF_PHASE.get(phase or ""),
+        "error.stage": guess.stage or STAGE_OF_PHASE.get(phase or ""),
         "error.phase": phase,
         "error.pass": one.pass_name or guess.pass_name,
     }
