@@ -41,9 +41,8 @@ def install(tilelang: types.ModuleType, context: Any) -> None:
     replace_everywhere(jit.cached, functools.wraps(jit.cached)(capture.cached(jit.cached)))
     for original, phase in phases:
         replace_everywhere(original, functools.wraps(original)(capture.phase(original, phase)))
-    if hasattr(
-        engine, "lower_with_context"
-    ):  # before 0.1.14 a compile outside of `cached` has no context to be told by
+    # before 0.1.14 a compile outside of `cached` has no context to be told by
+    if hasattr(engine, "lower_with_context"):
         for name in ("lower_to_host_device_ir", "lower_with_context"):
             original = getattr(engine, name)
             replace_everywhere(original, functools.wraps(original)(capture.session(original)))

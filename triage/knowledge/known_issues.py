@@ -138,9 +138,8 @@ def _of_cause(finding: Finding, issue: Issue, standing: Standing, certain: bool)
         finding = replace(finding, title=f"{issue.title[:1].upper()}{issue.title[1:]}")
     if standing is not Standing.AFFECTED:
         return finding
-    unproven = (
-        finding.owner is Owner.UNKNOWN or finding.rule is None
-    )  # without a rule an owner is what the stage suggests
+    # without a rule an owner is what the stage suggests
+    unproven = finding.owner is Owner.UNKNOWN or finding.rule is None
     owner = Owner(issue.owner) if issue.owner and unproven else finding.owner
     likely = certain and finding.confidence is Confidence.POSSIBLE
     return replace(finding, owner=owner, confidence=Confidence.LIKELY if likely else finding.confidence)
