@@ -19,18 +19,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "quality")]
 
-from corpus import ask_all, load  # noqa: E402
+import corpus  # noqa: E402
+import reports  # noqa: E402
 
-from triage.explaining import Explanation, explain_text, load_knowledge  # noqa: E402
+from triage.explaining import explain_text, load_knowledge  # noqa: E402
 from triage.knowledge.files import rules_root  # noqa: E402
 
 ANSWERS = ROOT / "fixtures" / "answers.json"
-REPORTS = ROOT / "fixtures" / "reports" / "reports.jsonl"
-
-
-def reports() -> list[dict[str, Any]]:
-    """The labelled public reports; see `fixtures/reports/README.md` for their fields."""
-    return [json.loads(line) for line in REPORTS.read_text("utf-8").splitlines()]
 
 
 def shown(report: dict[str, Any]) -> str:
@@ -40,26 +35,20 @@ def shown(report: dict[str, Any]) -> str:
     return f"{report['prose']}\n\n```\n{report['text']}\n```\n" if report["text"] else str(report["prose"])
 
 
-def verdict_of(said: Explanation, report: dict[str, Any]) -> str:
-    if said.category is None:
-        return "unanswered"
-    return "right" if said.category == report["category"] else "wrong"
-
-
 def ask_reports() -> list[dict[str, Any]]:
     knowledge = load_knowledge(rules_root())
     answers = []
-    for report in reports():
+    for report in reports.load():
         said = explain_text(shown(report), knowledge)
         rule = said.finding.rule if said.finding else None
-        verdict = verdict_of(said, report)
+        verdict = reports.verdict(said, report)
         answers.append({"corpus": "reports", "case": report["id"], "rule": rule, "verdict": verdict})
     return answers
 
 
 def ask_kernels() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        given = ask_all(load(), Path(folder))
+        given = corpus.ask_all(corpus.load(), Path(folder))
     return [
         {
             "corpus": "kernels",
@@ -82,13 +71,13 @@ def main() -> int:
     kernels = [a for a in before if a["corpus"] == "kernels"] if only_reports else ask_kernels()
     answers = [*kernels, *ask_reports()]
     ANSWERS.write_text("[\n" + ",\n".join(json.dumps(answer) for answer in answers) + "\n]\n", "utf-8")
-    for corpus in ("kernels", "reports"):
-        some = [answer for answer in answers if answer["corpus"] == corpus]
+    for name in ("kernels", "reports"):
+        some = [answer for answer in answers if answer["corpus"] == name]
         counts = Counter(answer["verdict"] for answer in some)
         answered = counts["right"] + counts["wrong"]
         ruled = sum(answer["rule"] is not None for answer in some)
         print(
-            f"{corpus}: {len(some)} asked, {answered} answered, {counts['right']} in the right category, {ruled} by a rule"
+            f"{name}: {len(some)} asked, {answered} answered, {counts['right']} in the right category, {ruled} by a rule"
         )
     return 0
 
