@@ -56,6 +56,20 @@ def test_bare_text_is_likely_and_has_no_place(rules: RuleSet) -> None:
     assert (finding.rule, finding.state, finding.confidence) == ("TLG901", State.CLASSIFIED, Confidence.LIKELY)
 
 
+def test_words_that_several_rules_read_are_only_possible_until_the_frame_is_seen(tmp_path: Path) -> None:
+    rule_file(tmp_path, RULE)
+    again = RULE.replace("TLG901", "TLG902").replace("tile-too-wide", "block-too-wide").replace("tile.py", "block.py")
+    rule_file(tmp_path, again, name="TLG902-block-too-wide")
+    rules = load_rules(tmp_path)
+    findings = judge(records_of_error(tile_error()), {}, rules, SEEN)
+    assert [(f.rule, f.confidence) for f in findings] == [
+        ("TLG901", Confidence.POSSIBLE),
+        ("TLG902", Confidence.POSSIBLE),
+    ]
+    seen = one(tile_error(user_frame(), library_frame()), rules)
+    assert (seen.rule, seen.confidence) == ("TLG901", Confidence.CONFIRMED)
+
+
 def test_the_users_own_raise_stays_unknown_and_nobody_is_blamed(rules: RuleSet) -> None:
     finding = one(tile_error(user_frame(text="raise ValueError('tile of A_s …')")), rules)
     assert (finding.rule, finding.state, finding.owner) == (None, State.UNKNOWN, Owner.UNKNOWN)

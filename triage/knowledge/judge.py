@@ -6,15 +6,15 @@ likely; the place is never the line that merely started a compile (see `rule.def
 
 Confidence starts at what the rule allows and goes down: to at most likely where the raising frame could not be seen,
 to at most likely where a warning or a log line is all there is, to possible for an error that was merely being handled when
-another one came, and one step on a tilelang that the rule was not
-checked against.
+another one came or whose words fit several rules and whose frame could not be seen, and one step on a tilelang that the
+rule was not checked against.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,13 +109,17 @@ def judge(
     told: set[tuple[tuple[str, int], str]] = set()
     for record in records:
         chain = (record.about, id(record.outer or record.error))  # hashing a chain would recurse as deep as it is long
-        found = []
+        found: list[Finding] = []
+        unobserved: set[str] = set()
         for rule in rules.possible(record.on, record.text):
             trial = try_rule(rule, record, facts)
             if trial.matched and (record.on != "error" or (chain, rule.code) not in told):
                 told.add((chain, rule.code))
                 finding = finding_of_rule(rule, record, trial, seen)
                 found.append(with_issues(finding, record, facts, seen.issues, seen.tilelang))
+                if trial.outcome is Outcome.UNOBSERVED:
+                    unobserved.add(rule.code)
+        found = _undecided(found, unobserved)
         findings += sorted(found, key=lambda finding: _order(finding, rules))
         if record.on == "error":
             if record.certain and any(f.level == "fault" for f in found):
@@ -128,6 +132,14 @@ def judge(
         if chain not in explained
     ]
     return fold(findings)
+
+
+def _undecided(found: list[Finding], unobserved: Collection[str]) -> list[Finding]:
+    """The findings about one record, each only possible where the words fit several and nobody saw which of them raised it."""
+    rivals = {f.rule for f in fold(found) if f.level == "fault"}
+    if len(rivals) < 2 or not rivals <= set(unobserved):
+        return found
+    return [with_confidence(f, Confidence.POSSIBLE) if f.rule in rivals else f for f in found]
 
 
 def _order(finding: Finding, rules: RuleSet) -> tuple[int, int]:
