@@ -1,7 +1,4 @@
-"""The command line. It parses, calls, and turns results into text and an exit status; heavy imports wait in the commands.
-
-Exit status: 0 healthy, 1 a fault was found, 2 bad usage, 3 a fault that stays unknown, 4 triage itself failed.
-"""
+"""The command line. It parses, calls, and turns results into text and an exit status; heavy imports wait in the commands."""
 
 from __future__ import annotations
 
@@ -13,23 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from triage import arguments
+from triage import arguments, cli_explain, cli_rules
 from triage.arguments import UsageError
+from triage.console import BROKEN, FAULT, HEALTHY, INTERRUPTED, UNKNOWN, USAGE
 
 if TYPE_CHECKING:
     from triage.case import Case
-    from triage.knowledge.stages import Stages
     from triage.report.contract import Report
     from triage.session import Session
     from triage.tools.base import Options
 
-HEALTHY, FAULT, USAGE, UNKNOWN, BROKEN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 EXIT_OF_STATE = {"healthy": HEALTHY, "localized": FAULT, "classified": FAULT, "unknown": UNKNOWN}
 BINARY_PROBE = 8192
-#: a longer word is no path, and asking for it would fail
-PATH_LIMIT = 4096
-#: What nobody writes as the text of an error: a path, or a name with the ending of a log.
-FILE_NAME = re.compile(r"(?:~|\.{0,2})/\S+|\S+\.(?:log|txt|out|err|json|xml|md|py)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -416,190 +408,16 @@ def _doctor(args: argparse.Namespace) -> int:
     return doctor.command(args.require, args.python, args.json)
 
 
-def _explain(args: argparse.Namespace) -> int:
-    from triage.knowledge.explain import means_rule
-
-    if args.what != ["-"] and all(means_rule(word) for word in args.what):
-        return _explain_rules(args.what, args.json)
-    text, source = _text_to_explain(args.what)
-    if not text.strip():
-        raise UsageError("there is no text to explain")
-    return _explain_text(text, source, args.json)
-
-
-def _explain_rules(words: Sequence[str], as_json: bool) -> int:
-    from triage.knowledge.explain import HEADINGS, UnknownCodeError, explain_code, rule_data
-
-    found, status = [], HEALTHY
-    for word in words:
-        try:
-            found.append(rule_data(word) if as_json else explain_code(word))
-        except UnknownCodeError as error:
-            print(f"triage: {error}", file=sys.stderr)
-            status = UNKNOWN
-    if as_json:
-        import json
-
-        print(json.dumps({"schema": "triage.explain-rules/1", "rules": found}, indent=1))
-    elif found:
-        _show("\n\n".join(map(str, found)), HEADINGS)
-    return status
-
-
-def _text_to_explain(words: Sequence[str]) -> tuple[str, dict[str, object]]:
-    """The text, and where it comes from: standard input, a file that exists, or the words themselves."""
-    from triage.knowledge.material import BinaryError, read_material
-
-    path = words[0] if len(words) == 1 else ""
-    try:
-        if path == "-":
-            material = read_material(sys.stdin.buffer)
-        elif path and len(path) < PATH_LIMIT and "\n" not in path and os.path.exists(path):
-            if os.path.isdir(path):
-                raise UsageError(f"{path} is a directory; name a file in it")
-            with open(path, "rb") as file:
-                material = read_material(file)
-            print(f"triage: reading the file {path}", file=sys.stderr)
-        elif FILE_NAME.fullmatch(path):
-            raise UsageError(f"there is no file {path}")
-        else:
-            text = " ".join(words)
-            return text, {"kind": "text", "path": None, "characters": len(text), "left_out": 0}
-    except BinaryError as error:
-        raise UsageError(f"{'standard input' if path == '-' else path} {error}") from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    if material.left_out:
-        print(f"triage: {material.left_out} bytes in the middle were not read", file=sys.stderr)
-    kind, name = ("stdin", None) if path == "-" else ("file", path)
-    return material.text, {"kind": kind, "path": name, "characters": len(material.text), "left_out": material.left_out}
-
-
-def _explain_text(text: str, source: dict[str, object], as_json: bool) -> int:
-    from triage import __version__, explaining
-    from triage.knowledge.files import rules_root
-
-    explanation = explaining.explain_text(text, explaining.load_knowledge(rules_root()))
-    if as_json:
-        import json
-
-        print(json.dumps(explaining.as_json(explanation, source, __version__), indent=1, allow_nan=False))
-    else:
-        _show(explaining.show(explanation), ("VERDICT", "FITS", "Nearest misses:"))
-    known = explanation.basis in ("rule", "stage") or explanation.fits.fits
-    return HEALTHY if known else UNKNOWN
-
-
-def _show(page: str, headings: Sequence[str]) -> None:
-    """Write a page, on a terminal with its headings and marks set off."""
-    if not _colored():
-        from triage.report.text import encodable
-
-        sys.stdout.write(encodable(page, sys.stdout.encoding or "utf-8"))
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    text = Text(page)
-    text.highlight_regex(rf"(?m)^(?:{'|'.join(map(re.escape, headings))})$", "bold")
-    text.highlight_regex(r"(?m)^ *\^+$", "bold red")
-    text.highlight_regex(r"\bTL[GCPIE]\d{3}\b", "cyan")
-    Console(soft_wrap=True).print(text, end="")
-
-
-def _colored() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def _stages() -> Stages:
-    from triage.knowledge.files import rules_root
-    from triage.knowledge.stages import Stages
-
-    return Stages.load(rules_root() / "reference" / "stages.toml")
-
-
-def _rules_list(args: argparse.Namespace) -> int:
-    from triage.knowledge.catalogue import show_list
-    from triage.knowledge.load import load_rules
-
-    sys.stdout.write(show_list(load_rules()))
-    return HEALTHY
-
-
-def _rules_check(args: argparse.Namespace) -> int:
-    from triage.findings import records_of_text
-    from triage.fixes.strategies import STRATEGIES
-    from triage.knowledge.check import check_rules, show_checked
-
-    stages = _stages()
-    codes = [code.upper() for code in args.codes]
-    try:
-        done = check_rules(
-            lambda text, name: records_of_text(text, name, stages),
-            bless=args.bless,
-            strategies=STRATEGIES.keys(),
-            codes=codes,
-        )
-    except KeyError as error:
-        raise UsageError(f"there is no rule {error.args[0]}; `triage rules list` names them") from None
-    sys.stdout.write(show_checked(done, args.bless, color=_colored()))
-    return FAULT if done.problems else HEALTHY
-
-
-def _rules_mutate(args: argparse.Namespace) -> int:
-    from triage.findings import records_of_text
-    from triage.knowledge.files import rules_root
-    from triage.knowledge.mutate import mutate_rules, show_mutated
-    from triage.knowledge.sites import Sites
-
-    stages = _stages()
-    sites = Sites.load(rules_root() / "reference" / "sites.jsonl")
-    codes = [code.upper() for code in args.codes]
-    try:
-        found = mutate_rules(lambda text, name: records_of_text(text, name, stages), codes=codes, sites=sites)
-    except KeyError as error:
-        raise UsageError(f"there is no rule {error.args[0]}; `triage rules list` names them") from None
-    except ValueError as error:
-        raise UsageError(f"{error}\n`triage rules check` says more") from None
-    sys.stdout.write(show_mutated(found))
-    return HEALTHY
-
-
-def _rules_new(args: argparse.Namespace) -> int:
-    from triage.findings import records_of_text
-    from triage.knowledge.new import new_rule
-
-    stages = _stages()
-    try:
-        log = None if args.log is None else _read_log(args.log)
-        written = new_rule(
-            args.category, args.name, args.stage, log=log, read=lambda text, name: records_of_text(text, name, stages)
-        )
-    except (ValueError, OSError) as error:
-        raise UsageError(str(error)) from None
-    for path in written:
-        print(path)
-    print(f"fill in what says TODO, then: triage rules check --bless {written[0].name[:6]}", file=sys.stderr)
-    return HEALTHY
-
-
-def _read_log(name: str) -> str:
-    """A file, or standard input for `-`; bytes that are no text are shown as such."""
-    if name == "-":
-        return sys.stdin.read()
-    return Path(name).read_text("utf-8", errors="backslashreplace")
-
-
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "resume": _resume,
     "minimize": _minimize,
     "bisect": _bisect,
     "report": _report,
-    "explain": _explain,
-    "rules list": _rules_list,
-    "rules check": _rules_check,
-    "rules mutate": _rules_mutate,
-    "rules new": _rules_new,
+    "explain": cli_explain.command,
+    "rules list": cli_rules.list_command,
+    "rules check": cli_rules.check_command,
+    "rules mutate": cli_rules.mutate_command,
+    "rules new": cli_rules.new_command,
     "graph": _graph,
     "doctor": _doctor,
     "clean": _clean,
