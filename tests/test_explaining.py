@@ -86,6 +86,11 @@ def test_the_scripts_own_raise_is_not_the_rule() -> None:
     assert found.fits.fits[0].against and "but it is not this rule" in show(found)
 
 
+def test_an_assertion_that_was_quoted_without_its_beginning_is_told() -> None:
+    told = explained("SM80_16x8x16_F32F16F16F32_TN without CUTE_ARCH_MMA_SM80_ENABLED")
+    assert told.finding is not None and told.finding.rule == "TLE093"
+
+
 def test_words_alone_are_possible_at_most_and_no_rule() -> None:
     found = explained("My kernel gives wrong results when num_stages=3")
     assert (found.basis, found.category, found.confidence) == ("words", Category.CORRECTNESS, Confidence.POSSIBLE)

@@ -142,6 +142,12 @@ def test_other_texts_are_of_no_site(type_: str, message: str) -> None:
     assert not SITES.find(type_, message).sites
 
 
+def test_a_short_sentence_tells_its_site_only_where_a_text_begins_with_it() -> None:
+    quoted = SITES.find("", "condition is not a boolean: T.Ramp(t - 2, 1, 4) >= T.Broadcast(0, 4)")
+    assert quoted.stages == ("tile-op",)
+    assert not SITES.find("", "the reviewer says that the condition is not a boolean: x").sites
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(codec="utf-8"), max_size=200))
 def test_random_texts_are_of_no_site(message: str) -> None:

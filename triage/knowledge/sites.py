@@ -26,6 +26,8 @@ from triage.model import STAGES
 TELLING = 12
 #: … and fewer than this tell something only beside the type of the exception that the site raises.
 UNTYPED = 24
+#: … or this, where the text begins as the site's message does: a whole sentence and no words somewhere in one.
+BEGINNING = 18
 #: So many tell a site even beside another type: what a version raises may change, a whole sentence is not said by chance.
 ANY_TYPE = 40
 #: Characters of a message that are searched: it may hold a whole program, but the words of the check come first or last.
@@ -175,17 +177,19 @@ class Sites:
 def _best(ways: Iterable[tuple[Site, Pieces]], type_name: str, text: str) -> tuple[Site, ...]:
     """The sites that fit with the most fixed letters, in their order, each once."""
     fitting = [(site, way) for site, way in ways if way.longest in text and way.fits(text)]
-    enough = [(site, way) for site, way in fitting if _is_enough(site, way.weight, type_name)]
+    enough = [(site, way) for site, way in fitting if _is_enough(site, way, type_name, text)]
     most = max((way.weight for _, way in enough), default=0)
     return tuple(dict.fromkeys(site for site, way in enough if way.weight == most))
 
 
-def _is_enough(site: Site, weight: int, type_name: str) -> bool:
+def _is_enough(site: Site, way: Pieces, type_name: str, text: str) -> bool:
     """Whether so many fixed letters tell a site: few do only beside the type that it raises, and beside another type only many."""
     typed = bool(type_name) and (type_name == site.type or site.check is not None or site.type == "static_assert")
     if type_name and not typed:
-        return weight >= ANY_TYPE
-    return weight >= (TELLING if typed else UNTYPED)
+        return way.weight >= ANY_TYPE
+    if typed:
+        return way.weight >= TELLING
+    return way.weight >= (BEGINNING if text.startswith(way.fixed[0]) else UNTYPED)
 
 
 def _pieces(template: str) -> Pieces:
