@@ -39,6 +39,17 @@ def categories(text: str) -> list[str]:
         ("The kernel fails to compile for fp8", "generation"),
         ("The compiler hangs with dynamic shapes", "generation"),
         ("Calling the kernel raises an exception", "generation"),
+        ("The kernel compiles and leaves out the tail of K", "correctness"),
+        ("It fails to vectorize, is accepted without any warning, and returns 3 instead of 5", "correctness"),
+        ("Even rows and odd rows change places", "correctness"),
+        ("Every third element keeps its old value", "correctness"),
+        ("max_err=0.37", "correctness"),
+        ("The generated code lacks a __syncthreads between store and load", "intermittent"),
+        ("One warp reads the tile before the others have written it", "intermittent"),
+        ("The launch gives no error and the process hangs", "intermittent"),
+        ("The nightly job stalls and is killed after 600 s", "intermittent"),
+        ("We lose 30 % against cuBLAS", "performance"),
+        ("The CANN headers do not match the installed compiler", "environment"),
     ],
 )
 def test_the_words_of_a_report_hint_at_one_category(text: str, category: str) -> None:
@@ -65,6 +76,22 @@ def test_that_results_change_from_run_to_run_accounts_for_that_they_are_wrong() 
     (symptom,) = SYMPTOMS.of("wrong results, different in every run")
     assert symptom.category is Category.INTERMITTENT and symptom.phrases == ("different in every run",)
     assert symptom.next
+
+
+def test_what_is_only_hinted_at_is_no_candidate_beside_what_is_said_plainly() -> None:
+    assert categories("atomic_add and AtomicAddx2 do not compile") == ["generation"]
+
+
+def test_a_longer_phrase_takes_the_words_of_a_shorter_one_of_another_category() -> None:
+    (symptom,) = SYMPTOMS.of("the header does not match the installed toolkit")
+    assert symptom.category is Category.ENVIRONMENT
+
+
+def test_what_loggers_say_by_the_way_is_no_report() -> None:
+    log = "[W1205 10:06:25 dep.ts:164] Warning: Device do not support double, cast fails\n"
+    assert categories(log + "all zeros") == ["correctness"]
+    assert categories("2026-06-01 18:27:34 [jit:INFO]: begins to compile\nhangs") == ["intermittent"]
+    assert categories("WARNING: the kernel is slow") == ["performance"]
 
 
 @given(st.text(max_size=300))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,8 @@ NEGATION = re.compile(
 #: … and what takes it back: "not only slow", "no idea why".
 NO_NEGATION = re.compile(r"\b(?:not (?:only|just|sure)|no (?:idea|error|matter|longer))\b", re.IGNORECASE)
 CLAUSE = re.compile(r"[.;:!?\n]+|,\s|\s[-–—]\s|\b(?:but|however|although|though|while|instead|yet)\b", re.IGNORECASE)
+#: What a logger says by the way is no report: only lines of a warning's level or less, so that errors stay.
+BY_THE_WAY = re.compile(r"^.*(?:\[W\d|\b(?:Warning|WARNING|INFO|DEBUG|info|debug|warning)[\]:]).*$", re.MULTILINE)
 #: What is longer is a hash, a path or an encoded file, and phrases would be sought at each of its letters.
 NO_WORD = re.compile(r"\S{60,}")
 WORD = re.compile(r"[\w'’.+/%×-]*\w[\w'’+/%×-]*|[%×]")
@@ -75,12 +77,15 @@ class Symptoms:
 
     def of(self, text: str) -> tuple[Symptom, ...]:
         """The categories that a text hints at, the likeliest first; several where its words say several things."""
-        clauses = [clause for clause in CLAUSE.split(NO_WORD.sub(" ", text[:LIMIT])) if clause.strip()]
+        clauses = [clause for clause in CLAUSE.split(_told(text[:LIMIT])) if clause.strip()]
+        told = [mark for clause in clauses for mark in _standing(list(self._marks(clause)))]
         best: dict[Category, Symptom] = {}
         scores: dict[Category, int] = {}
         covered: set[Category] = set()
+        plainly: set[Category] = set()
         for entry in self._entries:
-            plain, hints = _found(entry.plain, clauses), _found(entry.hints, clauses)
+            plain = _wordings(mark for mark in told if mark.entry is entry and mark.plain)
+            hints = _wordings(mark for mark in told if mark.entry is entry and not mark.plain)
             hints = [hint for hint in hints if not any(hint in phrase for phrase in plain)]
             score = PLAIN * len(plain) + HINT * len(hints)
             if not score:
@@ -88,39 +93,78 @@ class Symptoms:
             scores[entry.category] = scores.get(entry.category, 0) + score
             if plain:
                 covered |= set(entry.over)
+                plainly.add(entry.category)
             known = best.get(entry.category)
             if known is None or score > known.score:
                 best[entry.category] = Symptom(entry.category, entry.says, entry.next, (*plain, *hints), score)
-        return _candidates(best, scores, covered)
+        chosen = _candidates(scores, covered, plainly)
+        return tuple(best[category] for category in chosen)
+
+    def _marks(self, clause: str) -> Iterator[_Mark]:
+        for entry in self._entries:
+            for plain, patterns in ((True, entry.plain), (False, entry.hints)):
+                for match in (match for pattern in patterns for match in pattern.finditer(clause)):
+                    if not _denied(clause, match.start(), match.end()):
+                        yield _Mark(entry, plain, match.start(), match.end(), " ".join(match[0].split()))
 
 
-def _candidates(
-    best: dict[Category, Symptom], scores: dict[Category, int], covered: set[Category]
-) -> tuple[Symptom, ...]:
+@dataclass(frozen=True)
+class _Mark:
+    """A phrase of an entry where a clause has it."""
+
+    entry: _Entry
+    plain: bool
+    start: int
+    stop: int
+    words: str
+
+    def holds(self, other: _Mark) -> bool:
+        """Whether it is longer, about another category, and has all of the other's words."""
+        longer = self.stop - self.start > other.stop - other.start
+        inside = self.start <= other.start and other.stop <= self.stop
+        return longer and inside and self.entry.category is not other.entry.category
+
+
+def _standing(marks: Sequence[_Mark]) -> list[_Mark]:
+    """The marks in their order, without those that a longer one accounts for.
+
+    Of one entry's that overlap the longest one counts, and a plain phrase of another category takes the words it holds: a header
+    that does "not match the installed compiler" is no value that does "not match".
+    """
+    found: list[_Mark] = []
+    ends: dict[tuple[int, bool], int] = {}
+    plain: list[_Mark] = []
+    for mark in sorted(marks, key=lambda mark: (mark.start, -mark.stop)):
+        plain = [longer for longer in plain if longer.stop > mark.start]
+        held = any(longer.holds(mark) for longer in plain)
+        if mark.plain:
+            plain.append(mark)
+        place = (id(mark.entry), mark.plain)
+        if mark.start >= ends.get(place, -1):
+            ends[place] = mark.stop
+            if not held:
+                found.append(mark)
+    return found
+
+
+def _told(text: str) -> str:
+    """The text without what is no word and what loggers say by the way, unless that is all there is."""
+    words = NO_WORD.sub(" ", text)
+    told = BY_THE_WAY.sub("", words)
+    return told if told.strip() else words
+
+
+def _wordings(marks: Iterable[_Mark]) -> list[str]:
+    return list(dict.fromkeys(mark.words for mark in marks))
+
+
+def _candidates(scores: dict[Category, int], covered: set[Category], plainly: set[Category]) -> list[Category]:
+    """The categories with the most words. What is only hinted at is none beside what is said plainly."""
     open_ = {category: score for category, score in scores.items() if category not in covered} or scores
+    open_ = {category: score for category, score in open_.items() if category in plainly} or open_
     most = max(open_.values(), default=0)
     chosen = [category for category, score in open_.items() if score >= CANDIDATE * most]
-    chosen.sort(key=lambda category: (-open_[category], list(Category).index(category)))
-    return tuple(best[category] for category in chosen)
-
-
-def _found(patterns: Sequence[re.Pattern[str]], clauses: Sequence[str]) -> list[str]:
-    """The phrases that the clauses have and do not deny, each wording once, the longest of those that overlap."""
-    found: list[str] = []
-    for clause in clauses:
-        spans = [
-            match.span()
-            for pattern in patterns
-            for match in pattern.finditer(clause)
-            if not _denied(clause, match.start(), match.end())
-        ]
-        spans.sort(key=lambda span: (span[0], -span[1]))
-        end = -1
-        for start, stop in spans:
-            if start >= end:
-                found.append(" ".join(clause[start:stop].split()))
-                end = stop
-    return list(dict.fromkeys(found))
+    return sorted(chosen, key=lambda category: (-open_[category], list(Category).index(category)))
 
 
 def _denied(clause: str, start: int, end: int) -> bool:
