@@ -8,7 +8,6 @@ possible at most. Pure, but for `load_knowledge`.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from triage.knowledge.upstream import Issues, read_issues
 from triage.model import Category, Confidence, ErrorRecord, Finding, Owner, Quote, State, to_json
 from triage.ownership import owner_by_path
 from triage.readers import Reading, decisive, read_output
+from triage.readers.installed import installed_tilelang
 from triage.readers.unwrap import Unwrapped, unwrap
 from triage.report.build import rank
 
@@ -42,12 +42,6 @@ BEFORE, AFTER = 3, 80
 SHOWN, WIDTH, LINE = 4, 96, 600
 #: How the table of stages says that it went by words, which somebody who tells of a failure uses, too.
 BY_WORDING = "the wording"
-#: Which tilelang a text says it was: as pip and Python print it, or as the answer to a report form's question.
-VERSION = re.compile(
-    r"tile-?lang(?:\s+version|\.__version__|\s+are\s+you\s+using\?)?[\s=:@v\"'`*_-]{1,8}"
-    r"(\d+\.\d+\.\d+(?:\.post\d+)?)(?!\w|\.\w)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -115,8 +109,7 @@ def load_knowledge(root: Path) -> Knowledge:
 
 def explain_text(text: str, knowledge: Knowledge) -> Explanation:
     """What a text comes to. Any text is accepted."""
-    versions = {found[1] for found in VERSION.finditer(text)}
-    tilelang = versions.pop() if len(versions) == 1 else None  # of two, one failed and the other may not have
+    tilelang = installed_tilelang(text)
     seen = Observability(tilelang=tilelang, guess_of=knowledge.stages.stage_of, issues=knowledge.issues)
     unwrapped = unwrap(text)
     plain = Unwrapped(text, tuple(range(1, text.count("\n") + 2)))
