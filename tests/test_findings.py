@@ -236,6 +236,25 @@ def test_a_check_of_made_up_values_is_no_fault(kind: str, line: str, launches: i
     assert [f.level for f in stopped_by(kind, line, launches)] == [level]
 
 
+@pytest.mark.parametrize(
+    ("kind", "source", "level"),
+    [
+        ("AssertionError", "n, m = 7, 2\ny = k(n)\nassert n % m == 0", "fault"),
+        ("SystemExit", "import sys\ny = k(7)\nsys.exit(3)", "fault"),
+        ("ZeroDivisionError", "n = 0\ny = k(n)\nm = 7 // n", "fault"),
+        ("AssertionError", "n, m = 7, 2\ny = k(n)\nassert y == 0", "advice"),
+        ("SystemExit", "import sys\ny = k(7)\nsys.exit(int(y > 0))", "advice"),
+        ("SystemExit", "import sys\ny = k(7)\nif y > 0: sys.exit(3)", "advice"),
+    ],
+)
+def test_what_constants_decide_fails_on_every_device(kind: str, source: str, level: str) -> None:
+    line = source.rpartition("\n")[2]
+    error = ErrorRecord("exception", kind, "1", frames=(Frame(SCRIPT, 3, "<module>", line, user=True),), origin="event")
+    seen = Observability(read_source=lambda file: source if file == SCRIPT else None)
+    (finding,) = find([error], [], [], [], {"run": {"launches.virtual": 1}}, RULES, seen)
+    assert finding.level == level and (level == "advice" or finding.state is State.UNKNOWN)
+
+
 def test_what_a_factory_refuses_of_its_arguments_keeps_the_kernel_from_being_built() -> None:
     line = "assert block_K % group == 0"
     error = ErrorRecord(
@@ -321,3 +340,18 @@ def test_a_missing_package_is_the_fault_only_where_the_script_has_no_other() -> 
     both = find([missing, NO_LAYOUT], [], [], [], {}, RULES, Observability())
     assert [(f.category, f.level) for f in alone] == [("environment", "fault")]
     assert {f.rule: f.level for f in both} == {"TLG001": "fault", alone[0].rule: "advice"}
+
+
+def test_what_a_script_exits_for_is_what_went_wrong() -> None:
+    reason = ErrorRecord(
+        "exception",
+        "KeyError",
+        "'x'",
+        frames=(Frame(SCRIPT, 17, "main", 'print({}["x"])', user=True),),
+        relation="context",
+    )
+    exit_ = ErrorRecord(
+        "exception", "SystemExit", "1", frames=(Frame(SCRIPT, 23, "<module>", "sys.exit(1)", user=True),), causes=(reason,)
+    )  # fmt: skip
+    (finding,) = find([exit_], [], [], [], {"run": {"launches.virtual": 1}}, RULES, Observability())
+    assert (finding.level, finding.summary) == ("fault", "'x'")

@@ -114,7 +114,7 @@ def _of_error(
     if known.get("kernel.file"):
         chain = [replace(r, at=Location(known["kernel.file"], known["kernel.line"])) for r in chain]
     found = judge(chain, known, rules, seen)
-    if about_made_up_values(one, facts.get("run", {})):
+    if about_made_up_values(one, facts.get("run", {}), seen.read_source):
         found = [_not_evidence(f) for f in found]
     if error.suspect:
         found = [_suspect(f, error.suspect) for f in found]

@@ -104,7 +104,7 @@ class Trials:
         records = {k.id: record for k in kernels if (record := record_of(k, self._blob)) is not None}
         made_up = sum(e["type"] == "launch.begin" and bool(e.get("virtual")) for e in events)
         errors = [e for e in shown.errors if not (e.recovered or e.stubbed)]
-        errors = [e for e in errors if not about_made_up_values(decisive(e), {"launches.virtual": made_up})]
+        errors = [e for e in errors if not about_made_up_values(decisive(e), {"launches.virtual": made_up}, texts.get)]
         later, lowered = self._lower(kernels)
         faults = self._faults([*errors, *later], events, kernels, records, shown, texts)
         states = {

@@ -18,7 +18,7 @@ def decisive(error: ErrorRecord) -> ErrorRecord:
     An inner reason decides over the message that carries it: a compiler's first error, an embedded error. Of a group the
     first member decides. Of a chain the last error decides, for it says what the code that raised it wanted to
     say, except where the user's own code wrapped, or failed while handling, an error of the toolchain, or where it only
-    repeats the error behind it.
+    repeats the error behind it, or ends the script because of it.
     """
     for cause in error.causes:
         if cause.relation in ("inner", "group"):
@@ -27,7 +27,11 @@ def decisive(error: ErrorRecord) -> ErrorRecord:
         return decisive(error.causes[0])
     chosen = error
     for candidate in map(decisive, error.causes):
-        if _repeats(chosen, candidate) or (_in_toolchain(candidate) and not _in_toolchain(chosen)):
+        if (
+            chosen.type == "SystemExit"
+            or _repeats(chosen, candidate)
+            or (_in_toolchain(candidate) and not _in_toolchain(chosen))
+        ):
             chosen = candidate
     return chosen
 
