@@ -213,3 +213,62 @@ def test_reading_keeps_both_ends_and_says_what_was_left_out() -> None:
     assert found.left_out == len(text) - 2 * END
     with pytest.raises(BinaryError):
         read_material(io.BytesIO(b"\x7fELF\x02\x01\x01" + bytes(200)))
+
+
+JAVASCRIPT = "SyntaxError: Unexpected token '<' is not valid JSON\n    at JSON.parse (<anonymous>)\n"
+
+
+def test_another_languages_error_reaches_no_rule() -> None:
+    found = explained(JAVASCRIPT)
+    assert (found.basis, found.category, found.owner) == ("error", None, Owner.UNKNOWN)
+    assert found.fits.fits and all(fit.against for fit in found.fits.fits)
+    assert explained(JAVASCRIPT.splitlines()[0]).finding.rule == "TLG076"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "psycopg2.errors.SyntaxError: no available layout found",
+        "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: CUDA error: an illegal memory access was encountered",
+    ],
+)
+def test_another_librarys_error_is_possible_at_most_and_no_known_issue(text: str) -> None:
+    found = explained(text)
+    assert found.finding and found.finding.rule and found.confidence is Confidence.POSSIBLE
+    assert not found.finding.known_issues
+    named = explained(f"My tilelang kernel is called by it:\n{text}")
+    assert named.finding and named.finding.rule == found.finding.rule and named.confidence is Confidence.LIKELY
+
+
+def test_another_librarys_internal_error_is_not_tilelangs() -> None:
+    assert explained("tensorflow.python.framework.errors_impl.InternalError: boom").category is None
+    assert explained("tvm.error.InternalError: boom").category is Category.GENERATION
+
+
+PTXAS = "ptxas error   : Entry function '{}' uses too much shared data (0x1c000 bytes, 0xc000 max)"
+
+
+def test_what_a_compiler_says_of_anybodys_kernel_is_likely_at_most() -> None:
+    assert explained(PTXAS.format("my_cuda_kernel")).confidence is Confidence.LIKELY
+    assert explained(PTXAS.format("main_kernel")).confidence is Confidence.CONFIRMED
+
+
+def test_what_torch_builds_is_no_kernel_of_tilelang() -> None:
+    found = explained(
+        'my_ext.cu(12): error: identifier "foo" is undefined\nTraceback (most recent call last):\n'
+        '  File "/home/user/kernels/s.py", line 4, in <module>\n    load("x", ["my_ext.cu"])\n'
+        "RuntimeError: Error building extension 'x'\n"
+    )
+    assert found.category is None and found.finding and found.finding.rule is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AttributeError: module 'tilelangg' has no attribute 'jit'",
+        "ImportError: cannot import name 'jit' from 'tilelang_utils' (/home/user/kernels/tilelang_utils.py)",
+    ],
+)
+def test_a_name_that_only_begins_like_tilelang_is_another_module(text: str) -> None:
+    rule = explained(text).finding
+    assert rule is None or rule.rule not in ("TLG003", "TLG077")

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from triage.findings import find
 from triage.knowledge.fits import Fit, Fits, find_fits, printable, show_fits
+from triage.knowledge.foreign import speaks_of_tilelang
 from triage.knowledge.judge import Observability, judge
 from triage.knowledge.load import load_rules
 from triage.knowledge.match import TEXT_LIMIT, Record, record_of_warning, records_of_error
@@ -110,7 +111,12 @@ def load_knowledge(root: Path) -> Knowledge:
 def explain_text(text: str, knowledge: Knowledge) -> Explanation:
     """What a text comes to. Any text is accepted."""
     tilelang = installed_tilelang(text)
-    seen = Observability(tilelang=tilelang, guess_of=knowledge.stages.stage_of, issues=knowledge.issues)
+    seen = Observability(
+        tilelang=tilelang,
+        guess_of=knowledge.stages.stage_of,
+        issues=knowledge.issues,
+        of_tilelang=speaks_of_tilelang(text),
+    )
     unwrapped = unwrap(text)
     plain = Unwrapped(text, tuple(range(1, text.count("\n") + 2)))
     chosen = min((_judged(source, knowledge.rules, seen) for source in _different(plain, unwrapped)), key=_worse)
@@ -119,7 +125,10 @@ def explain_text(text: str, knowledge: Knowledge) -> Explanation:
     best = findings[0] if findings else None
     guess = _guess(best, chosen.reading, knowledge.stages) if best and best.rule is None else None
     symptoms: tuple[Symptom, ...] = ()
-    if best is None or best.category is None:
+    elsewhere = bool(chosen.reading.errors) and all(decisive(error).printed_by for error in chosen.reading.errors)
+    if (
+        best is None or best.category is None
+    ) and not elsewhere:  # what was printed around another program's error is its
         plain_only = best is not None  # that it is an error is known already
         symptoms = tuple(s for s in knowledge.symptoms.of(text) if s.score >= PLAIN or not plain_only)
     rule = knowledge.rules.get(best.rule) if best and best.rule else None

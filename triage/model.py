@@ -281,6 +281,8 @@ class ErrorRecord:
     stubbed: bool = False
     #: the run did not come so far: seen only when the kernel was lowered again
     latent: bool = False
+    #: another program than the script and the tools that build its kernels, where the text around the message shows one
+    printed_by: str | None = None
     #: the failed comparison that the error rests on
     comparison: Comparison | None = None
     #: lines of the user's file that the error text itself names: `--> file:line:col`, nvcc `file(line)`

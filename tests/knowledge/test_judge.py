@@ -346,7 +346,7 @@ def guess_of(stage: str | None, owner: Owner = Owner.UNKNOWN, *candidates: str) 
             Category.ENVIRONMENT,
             "in stage device-compile",
         ),
-        ("tvm.error.InternalError", guess_of(None), Category.GENERATION, "of unknown cause"),
+        ("tvm.error.InternalError", guess_of(None), Category.GENERATION, "while a kernel is built"),
         ("RuntimeError", guess_of(None), None, "of unknown cause"),
     ],
 )

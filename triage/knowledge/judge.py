@@ -20,6 +20,7 @@ from typing import Any
 
 from triage.conditions import show
 from triage.knowledge.files import PLACEHOLDER
+from triage.knowledge.foreign import most, other_package
 from triage.knowledge.known_issues import with_issues
 from triage.knowledge.locate import ReadSource, labels_of, locate, no_source, user_frame
 from triage.knowledge.match import Outcome, Record, Trial, raising_frame, try_rule, user_raised
@@ -85,6 +86,8 @@ class Observability:
     #: the stage of an error, the stages that its text leaves open, and whose fault it may be
     guess_of: Callable[[ErrorRecord], StageGuess] = stated
     issues: Issues = NO_ISSUES
+    #: whether anything says that the errors are those of a kernel of TileLang; of a pasted text, its words
+    of_tilelang: bool = True
 
     def stage_of(self, error: ErrorRecord) -> str | None:
         return self.guess_of(error).stage
@@ -115,8 +118,7 @@ def judge(
             trial = try_rule(rule, record, facts)
             if trial.matched and (record.on != "error" or (chain, rule.code) not in told):
                 told.add((chain, rule.code))
-                finding = finding_of_rule(rule, record, trial, seen)
-                found.append(with_issues(finding, record, facts, seen.issues, seen.tilelang))
+                found.append(_of_match(rule, record, trial, facts, seen))
                 if trial.outcome is Outcome.UNOBSERVED:
                     unobserved.add(rule.code)
         found = _undecided(found, unobserved)
@@ -132,6 +134,17 @@ def judge(
         if chain not in explained
     ]
     return fold(findings)
+
+
+def _of_match(rule: Rule, record: Record, trial: Trial, facts: Mapping[str, Any], seen: Observability) -> Finding:
+    """The finding with what upstream knows of it, which is nothing where the error may be another library's."""
+    finding = finding_of_rule(rule, record, trial, seen)
+    limit = None if seen.of_tilelang else most(record, trial)
+    if limit is not None and LADDER.index(finding.confidence) < LADDER.index(limit):
+        finding = with_confidence(finding, limit)
+    if limit is Confidence.POSSIBLE:
+        return finding
+    return with_issues(finding, record, facts, seen.issues, seen.tilelang)
 
 
 def _undecided(found: list[Finding], unobserved: Collection[str]) -> list[Finding]:
@@ -253,13 +266,13 @@ def fallback(record: Record, facts: Mapping[str, Any], seen: Observability) -> F
     raised_here = bool(error.kind == "exception" and frame and frame is raising_frame(error))
     if raised_here and error.type not in OF_IMPORTS:
         stage, guess = None, stated(error)  # the script's own line raised it: its words tell nothing of a compiler
-    category = _category_of(error, stage, guess)
+    category = _category_of(error, stage, guess, seen)
     at_script = stage is None and frame is not None and not user_raised(error)
     own_line = raised_here and error.type in OF_PROGRAMS and not facts.get("launches.virtual")
     refused = user_raised(error) and error.phase == "build"
     # of a text nobody saw a line of, what Python raises in programs is as a rule the script or its call of a kernel
     unseen = is_text_only(facts) and stage is None and not (error.frames or guess.candidates)
-    told = unseen and error.type in OF_PROGRAMS
+    told = unseen and error.type in OF_PROGRAMS and not error.printed_by
     if (at_script and (is_independent(error) or own_line)) or refused or (told and category is None):
         category = Category.GENERATION
     wanted = "frame" if raised_here or stage is None else default_place(stage)
@@ -294,11 +307,20 @@ def _title(error: ErrorRecord, category: Category | None, stages: Sequence[str],
         return "PyTorch refuses the shapes or types of the tensors in this line of the script"
     if at_script and category:
         return f"Python raises {error.type} in this line of the script"
-    whence = f"in stage {' or '.join(stages)}" if stages else "of unknown cause"
-    return f"{error.type or error.kind} {whence}"
+    return f"{error.type or error.kind} {_whence(error, category, stages)}"
 
 
-def _category_of(error: ErrorRecord, stage: str | None, guess: StageGuess) -> Category | None:
+def _whence(error: ErrorRecord, category: Category | None, stages: Sequence[str]) -> str:
+    if error.printed_by:
+        return f"of {error.printed_by}"
+    if stages:
+        return f"in stage {' or '.join(stages)}"
+    if category is Category.GENERATION:
+        return "in the script, or in its call of a kernel" if error.type in OF_PROGRAMS else "while a kernel is built"
+    return "of unknown cause" if category is None else "of the machine, or of what is installed on it"
+
+
+def _category_of(error: ErrorRecord, stage: str | None, guess: StageGuess, seen: Observability) -> Category | None:
     """By the stage, or by those that the text leaves open if all say the same; a machine's fault is never the program's.
 
     What TileLang's C++ refuses, whichever of its files it was, it refuses while it builds a kernel: what a launch or the
@@ -309,6 +331,8 @@ def _category_of(error: ErrorRecord, stage: str | None, guess: StageGuess) -> Ca
     categories = {CATEGORY_OF_STAGE.get(one) for one in ((stage,) if stage else guess.candidates)}
     if len(categories) == 1 and None not in categories:
         return categories.pop()
+    if error.printed_by or (not seen.of_tilelang and other_package(error.type)):
+        return None
     checked = error.type.rpartition(".")[2] in OF_COMPILER or error.message.startswith("Check failed: ")
     building = stage is None and checked and not user_raised(error)
     return Category.GENERATION if building else None

@@ -205,6 +205,8 @@ def try_rule(rule: Rule, record: Record, facts: Mapping[str, Any]) -> Trial:
             return Trial(Outcome.MISS, captures, f"ruled out: {ruled_out.why}")
     if asked.why:
         reasons.append(asked.why)
+    if record.error and record.error.printed_by:
+        return Trial(Outcome.MISS, captures, f"printed by {record.error.printed_by}")
     seen = raised_where(rule, record.error) if record.error else (True, "")
     if seen[0] is False:
         return Trial(Outcome.MISS, captures, seen[1])

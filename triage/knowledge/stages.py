@@ -113,6 +113,8 @@ class Stages:
 
     def stage_of(self, error: ErrorRecord) -> StageGuess:
         """The stage of `error`, by the first evidence there is, in the order that the table's head states."""
+        if error.printed_by is not None:
+            return StageGuess(None, None, Owner.UNKNOWN, f"printed by {error.printed_by}")
         if error.stage is not None:
             return replace(stated(error), owner_hint=self._owner(error))
         return next(

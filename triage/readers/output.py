@@ -19,6 +19,7 @@ from triage.readers.compiler import (
 from triage.readers.crash import is_crash_start, read_crash
 from triage.readers.frames import User
 from triage.readers.lines import Line, quote, split_lines
+from triage.readers.others import name_printers
 from triage.readers.pasted import read_pasted
 from triage.readers.pytest_output import is_failure_start, read_failure
 from triage.readers.tool_lines import read_tool_line
@@ -93,6 +94,7 @@ def read_output(text: str, artifact: str, user: User) -> Reading:
         error.type for error in errors
     ):  # of a cut traceback the last line may stand elsewhere, in a title or in prose
         errors += [found for found in read_pasted(lines, source) if found.type or not errors]
+    errors = name_printers(errors)
     errors.sort(key=_position)
     return Reading(artifact, tuple(errors), tuple(warnings), tuple(lines))
 
