@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rule_samples import ROOT, one_rule, read_log
 
-from triage.knowledge import scan
+from triage.knowledge import scan, words
 from triage.knowledge.fixtures import Fixture, fixture_paths, read_fixture
 from triage.knowledge.judge import judge
 from triage.knowledge.load import load_rules
@@ -212,7 +212,7 @@ def test_memory_follows_the_block_and_not_the_text() -> None:
 
 
 def test_without_the_library_the_words_are_found_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "ahocorasick_rs", None)
+    monkeypatch.setattr(words, "ahocorasick_rs", None)
     plain = Scanner(RULES)
     for log in LOGS[::9]:
         assert scanned(plain, log) == scanned(SCANNER, log)

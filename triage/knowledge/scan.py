@@ -11,7 +11,7 @@ A text is read in blocks, each with a little of what follows, so memory does not
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,11 +21,7 @@ from typing import NamedTuple
 from triage.knowledge.match import SEARCH_TIMEOUT, compiled, ends
 from triage.knowledge.profiles import profile
 from triage.knowledge.rule import Rule
-
-try:
-    import ahocorasick_rs
-except ImportError:  # no wheel for this Python or platform: the texts are then looked for one by one
-    ahocorasick_rs = None  # type: ignore[assignment]
+from triage.knowledge.words import Find, finder
 
 #: Bytes that are looked at at a time: far more than the work around a block costs, and still in the processor's cache.
 BLOCK = 1 << 18
@@ -33,8 +29,6 @@ BLOCK = 1 << 18
 SPAN = 1 << 12
 
 Source = str | bytes | Iterable[str] | Iterable[bytes]
-#: (number of the word, start, end) of every place of every word, in the order of the ends
-Find = Callable[[bytes], list[tuple[int, int, int]]]
 
 
 class Hit(NamedTuple):
@@ -92,12 +86,12 @@ class Scanner:
     @cached_property
     def _glance(self) -> Find:
         """For a few short texts: at once there, at half the speed."""
-        return _finder(self._words, "ContiguousNFA")
+        return finder(self._words, "ContiguousNFA")
 
     @cached_property
     def _find(self) -> Find:
         """For long ones: takes longer to make than to search a megabyte."""
-        return _finder(self._words, "DFA")
+        return finder(self._words, "DFA")
 
     def scan(self, source: Source, block: int = BLOCK) -> Iterator[Hit]:
         """Every match in the order of the starts; those of one rule do not overlap. `source` may come in any pieces.
@@ -200,19 +194,3 @@ def _in_bytes(text: str, span: tuple[int, int], errors: str) -> tuple[int, int]:
 def _length(data: bytes, as_text: bool) -> int:
     """How long a piece of the source is in the source's own unit."""
     return len(data.decode("utf-8", "surrogatepass")) if as_text and not data.isascii() else len(data)
-
-
-def _finder(words: list[bytes], automaton: str) -> Find:
-    if ahocorasick_rs is None or not words:
-        return lambda data: sorted(_one_by_one(words, data), key=lambda place: place[2])
-    kind = getattr(ahocorasick_rs.Implementation, automaton)
-    made = ahocorasick_rs.BytesAhoCorasick(words, implementation=kind)
-    return lambda data: made.find_matches_as_indexes(data, overlapping=True)
-
-
-def _one_by_one(words: list[bytes], data: bytes) -> Iterator[tuple[int, int, int]]:
-    for number, word in enumerate(words):
-        start = data.find(word)
-        while start >= 0:
-            yield number, start, start + len(word)
-            start = data.find(word, start + 1)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from triage.knowledge.words import finder
 from triage.model import STAGES
 
 #: Letters and digits that the fixed pieces of a text must have together; fewer are found in texts by chance.
@@ -166,12 +167,45 @@ class Sites:
             return Found()
         text = _squeezed(message)
         named = () if file is None else self._in_file.get(file.rpartition("/")[2], ())
-        sites = self.all if file is None else tuple(site for site in named if site.is_in(file))
+        sites = tuple(site for site in named if file is not None and site.is_in(file))
         bare = type_name.rpartition(".")[2]
-        whole = _best(((site, site.pieces) for site in sites), bare, text)
-        return (
-            Found(whole) if whole else Found(_best(((s, part) for s in sites for part in s.parts), bare, text), False)
-        )
+        whole = _best(self._whole.likely(text) if file is None else _whole(sites), bare, text)
+        if whole:
+            return Found(whole)
+        return Found(_best(self._part.likely(text) if file is None else _part(sites), bare, text), False)
+
+    @cached_property
+    def _whole(self) -> _Ways:
+        return _Ways(_whole(self.all))
+
+    @cached_property
+    def _part(self) -> _Ways:
+        return _Ways(_part(self.all))
+
+
+class _Ways:
+    """Ways in which sites are told, found by the longest piece of each: few have theirs in a text, and a log has many texts."""
+
+    def __init__(self, ways: Iterable[tuple[Site, Pieces]]) -> None:
+        self._ways = tuple((site, way) for site, way in ways if way.fixed)
+        having: dict[str, list[int]] = {}
+        for number, (_, way) in enumerate(self._ways):
+            having.setdefault(way.longest, []).append(number)
+        self._having = tuple(having.values())
+        self._find = finder([piece.encode("utf-8", "surrogatepass") for piece in having], "ContiguousNFA")
+
+    def likely(self, text: str) -> list[tuple[Site, Pieces]]:
+        """Those whose longest piece is in a squeezed text, in their order."""
+        pieces = {piece for piece, _, _ in self._find(text.encode("utf-8", "surrogatepass"))}
+        return [self._ways[number] for number in sorted(n for piece in pieces for n in self._having[piece])]
+
+
+def _whole(sites: Iterable[Site]) -> Iterator[tuple[Site, Pieces]]:
+    return ((site, site.pieces) for site in sites)
+
+
+def _part(sites: Iterable[Site]) -> Iterator[tuple[Site, Pieces]]:
+    return ((site, part) for site in sites for part in site.parts)
 
 
 def _best(ways: Iterable[tuple[Site, Pieces]], type_name: str, text: str) -> tuple[Site, ...]:
