@@ -91,6 +91,26 @@ def test_an_assertion_that_was_quoted_without_its_beginning_is_told() -> None:
     assert told.finding is not None and told.finding.rule == "TLE093"
 
 
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("cudaErrorMisalignedAddress", "TLC010"),
+        ("RuntimeError: cudaErrorIllegalAddress", "TLC010"),
+        ("RuntimeError: hipErrorIllegalAddress", "TLC010"),
+        ("RuntimeError: CUDA_ERROR_ILLEGAL_INSTRUCTION", "TLC070"),
+        ("RuntimeError: cudaErrorIllegalInstruction", "TLC070"),
+        ("RuntimeError: cudaErrorAssert", "TLC011"),
+        ("RuntimeError: cudaErrorLaunchTimeout", "TLI020"),
+        ("RuntimeError: cudaErrorNoKernelImageForDevice", "TLE019"),
+        ("RuntimeError: HIP error: invalid device function", "TLE019"),
+        ("/usr/bin/ld: cannot find -lcuda: No such file or directory", "TLE096"),
+    ],
+)
+def test_a_device_error_is_told_by_its_name_and_by_its_message(text: str, rule: str) -> None:
+    told = explained(text)
+    assert told.finding is not None and told.finding.rule == rule
+
+
 def test_words_alone_are_possible_at_most_and_no_rule() -> None:
     found = explained("My kernel gives wrong results when num_stages=3")
     assert (found.basis, found.category, found.confidence) == ("words", Category.CORRECTNESS, Confidence.POSSIBLE)

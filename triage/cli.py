@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from triage import arguments, cli_explain, cli_rules
+from triage import arguments, cli_explain, cli_rules, console
 from triage.arguments import UsageError
 from triage.console import BROKEN, FAULT, HEALTHY, INTERRUPTED, UNKNOWN, USAGE
+from triage.knowledge.files import KnowledgeError
 
 if TYPE_CHECKING:
     from triage.case import Case
@@ -22,37 +23,75 @@ if TYPE_CHECKING:
 
 EXIT_OF_STATE = {"healthy": HEALTHY, "localized": FAULT, "classified": FAULT, "unknown": UNKNOWN}
 BINARY_PROBE = 8192
+#: Of so many broken files, beside the first, is told which they are.
+BROKEN_FILES = 4
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is returned. Nothing but a fault in triage itself ends in status 4."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    console.replace_closed_streams()
+    try:
+        status = _answer(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has seen enough
+        console.discard(sys.stdout)
+        return HEALTHY
+    except OSError as error:
+        if error.errno not in console.NOT_TAKEN:
+            return _own_failure(error)
+        console.discard(sys.stdout)
+        console.say(f"the output cannot be written: {error.strerror}")
+        return USAGE
+    return status
+
+
+def _answer(words: list[str]) -> int:
+    """Run one command. Raises `OSError` where standard output cannot be written, or for a bug of triage."""
     try:
         return _dispatch(words)
     except UsageError as error:
-        print(f"triage: {error}", file=sys.stderr)
+        console.say(str(error))
         return USAGE
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return HEALTHY
+    except KnowledgeError as error:
+        console.say(_of_knowledge(error))
+        return USAGE
     except KeyboardInterrupt:
-        print("triage: interrupted; `triage resume` goes on with the case, `triage report` shows it", file=sys.stderr)
+        console.say("interrupted; `triage resume` goes on with the case, `triage report` shows it")
         return INTERRUPTED
+    except OSError:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever breaks, the user gets a report
         return _own_failure(error)
+
+
+def _of_knowledge(error: KnowledgeError) -> str:
+    """What is wrong with the files of rules and tables, as far as one can take in at once, and what to do."""
+    from triage.knowledge.files import rules_root
+    from triage.knowledge.rule import RuleErrors
+
+    where = f"of the rules in {rules_root()}: " if isinstance(error, RuleErrors) else ""
+    first, *others = f"{where}{error}".splitlines()
+    told = [first, *(f"  {line}" for line in others[:BROKEN_FILES])]
+    if left := len(others[BROKEN_FILES:]):
+        told.append(f"  and {left} more")
+    return "\n".join([*told, f"  {error.advice}"])
 
 
 def _own_failure(error: Exception) -> int:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="triage-failure-", suffix=".txt", delete=False) as file:
-        file.write("".join(traceback.format_exception(error)))
-    print(
-        f"triage: it failed itself ({type(error).__name__}: {error}).\n"
-        f"  This is a bug of triage, not of your kernel. The details are in {file.name}.\n"
-        "  `triage report` draws what was known by then.",
-        file=sys.stderr,
+    details = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="triage-failure-", suffix=".txt", delete=False) as file:
+            file.write(details)
+        where = f"The details are in {file.name}."
+    except OSError:
+        where = f"The details, which no file took:\n{details}"
+    console.say(
+        f"it failed itself ({type(error).__name__}: {error}).\n"
+        f"  This is a bug of triage, not of your kernel. {where}\n"
+        "  `triage report` draws what was known by then."
     )
     return BROKEN
 
@@ -223,15 +262,16 @@ def _walk(case: Case, args: argparse.Namespace, fix: bool = False, apply: bool =
     try:
         if quiet:
             sys.stdout.write(json_report.render(report))
+            sys.stdout.flush()
         elif args.json:
             _write(args.json, json_report.render(report))
         page = sys.stderr if quiet else sys.stdout
-        if page is not None:
-            terminal.show(report, page)
+        terminal.show(report, page)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        console.discard(sys.stdout)
     except OSError as error:
-        print(f"triage: the report cannot be shown ({error.strerror}); it is in {session.case.path}", file=sys.stderr)
+        console.discard(sys.stdout)
+        console.say(f"the report cannot be shown ({error.strerror}); it is in {session.case.path}")
     if interrupted:
         raise KeyboardInterrupt
     return _deliver(session, report, apply, status, sys.stderr if quiet else sys.stdout) if fix else status

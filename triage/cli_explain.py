@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from triage.arguments import UsageError
-from triage.console import HEALTHY, UNKNOWN, show
+from triage.console import HEALTHY, UNKNOWN, say, show
 
 #: a longer word is no path, and asking for it would fail
 PATH_LIMIT = 4096
@@ -36,15 +36,26 @@ def _explain_rules(words: Sequence[str], as_json: bool) -> int:
         try:
             found.append(rule_data(word) if as_json else explain_code(word))
         except UnknownCodeError as error:
-            print(f"triage: {error}", file=sys.stderr)
+            say(str(error))
             status = UNKNOWN
     if as_json:
         import json
 
-        print(json.dumps({"schema": "triage.explain-rules/1", "rules": found}, indent=1))
+        print(
+            json.dumps({"schema": "triage.explain-rules/1", "rules": found}, indent=1, default=str)
+        )  # a table may have a date
     elif found:
-        show("\n\n".join(map(str, found)), HEADINGS)
+        show("\n\n".join(map(str, found)), _styles(HEADINGS))
     return status
+
+
+def _styles(headings: Sequence[str]) -> dict[str, str]:
+    """What stands out on a page: its headings, which stand alone on their lines, the marks below a quote, and codes."""
+    return {
+        rf"(?m)^(?:{'|'.join(map(re.escape, headings))})$": "bold",
+        r"(?m)^ *\^+$": "bold red",
+        r"\bTL[GCPIE]\d{3}\b": "cyan",
+    }
 
 
 def _text_to_explain(words: Sequence[str]) -> tuple[str, dict[str, object]]:
@@ -60,7 +71,7 @@ def _text_to_explain(words: Sequence[str]) -> tuple[str, dict[str, object]]:
                 raise UsageError(f"{path} is a directory; name a file in it")
             with open(path, "rb") as file:
                 material = read_material(file)
-            print(f"triage: reading the file {path}", file=sys.stderr)
+            say(f"reading the file {path}")
         elif FILE_NAME.fullmatch(path):
             raise UsageError(f"there is no file {path}")
         else:
@@ -71,21 +82,22 @@ def _text_to_explain(words: Sequence[str]) -> tuple[str, dict[str, object]]:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     if material.left_out:
-        print(f"triage: {material.left_out} bytes in the middle were not read", file=sys.stderr)
+        say(f"{material.left_out} bytes in the middle were not read")
     kind, name = ("stdin", None) if path == "-" else ("file", path)
     return material.text, {"kind": kind, "path": name, "characters": len(material.text), "left_out": material.left_out}
 
 
 def _explain_text(text: str, source: dict[str, object], as_json: bool) -> int:
     from triage import __version__, explaining
-    from triage.knowledge.files import rules_root
+    from triage.knowledge.files import require, rules_root
 
+    require(rules_root())
     explanation = explaining.explain_text(text, explaining.load_knowledge(rules_root()))
     if as_json:
         import json
 
         print(json.dumps(explaining.as_json(explanation, source, __version__), indent=1, allow_nan=False))
     else:
-        show(explaining.show(explanation), ("VERDICT", "FITS", "Nearest misses:"))
+        show(explaining.show(explanation), _styles(("VERDICT", "FITS", "Nearest misses:")))
     known = explanation.basis in ("rule", "stage") or explanation.fits.fits
     return HEALTHY if known else UNKNOWN

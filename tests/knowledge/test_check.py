@@ -40,7 +40,8 @@ ValueError: tile of A_s is 96 wide, at most 64
 def root(tmp_path: Path) -> Path:
     """A rules folder with one sound rule."""
     (tmp_path / "reference").mkdir()
-    (tmp_path / "reference" / "facts.toml").write_text((ROOT / "reference" / "facts.toml").read_text("utf-8"), "utf-8")
+    for name in ("facts.toml", "symptoms.toml"):
+        (tmp_path / "reference" / name).write_text((ROOT / "reference" / name).read_text("utf-8"), "utf-8")
     rule_file(tmp_path)
     fixture(tmp_path, "hit-plain.log", TRACE)
     fixture(tmp_path, "miss-own-raise.log", OWN)
@@ -131,7 +132,7 @@ def test_a_broken_name_of_a_fact_does_not_hide_what_is_wrong_with_the_rules(root
     rule_file(root, RULE.replace("at most {most}", "at most {least}"))
     found = texts(check_rules(read_log, root))
     assert found[0].startswith("reference/facts.toml:2: extra.size: type must be one of")
-    assert len(found) == 3 and "says: {least}" in found[1] and "hit-plain.log: matches without {least}" in found[2]
+    assert len(found) == 2 and "says: {least}" in found[1]
 
 
 def test_a_rule_needs_a_hit_and_a_miss_that_is_near(root: Path) -> None:
@@ -180,7 +181,6 @@ def test_blessing_marks_the_decisive_line_and_checks_hold_it(root: Path) -> None
     shown = show_checked(wrong)
     assert "--bless` would change" in shown
     assert "\n-#^ TLG901 name=A_s width=96 most=63\n+#^ TLG901 name=A_s width=96 most=64\n" in shown
-    assert "\x1b[32m+#^ TLG901 name=A_s width=96 most=64\x1b[0m\n" in show_checked(wrong, color=True)
     blessed = check_rules(read_log, root, bless=True)
     assert texts(blessed) == [] and show_checked(blessed, blessed=True).startswith("changed:\n--- ")
     assert path.read_text().endswith("most=64\n")
@@ -258,7 +258,7 @@ def test_marks_are_taken_out_and_know_their_line() -> None:
     text, marks = take_marks("a\nb\n#^ TLG001 x=1 'y=b c'\nc")
     assert text == "a\nb\nc" and (marks[0].line, marks[0].captures) == (2, {"x": 1, "y": "b c"})
     for wrong in ("#^ TLG001\n", "a\n#^ TLG001 x\n", "a\n#^ 'TLG001\n"):
-        with pytest.raises(FixtureError):
+        with pytest.raises(ValueError, match="mark"):
             take_marks(wrong)
 
 

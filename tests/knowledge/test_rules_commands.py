@@ -39,6 +39,7 @@ def test_mutate_of_one_rule(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty rules folder in the place of the shipped one."""
+    (tmp_path / "rules").mkdir()
     monkeypatch.setattr(new, "rules_root", lambda: tmp_path / "rules")
     return tmp_path / "rules"
 
@@ -61,7 +62,7 @@ def test_new_from_a_log(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 def test_new_from_standard_input(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(LOG))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LOG.encode() + b"\xff\n")))
     assert main(["rules", "new", "generation", "tile-too-wide", "--stage", "layout", "--from", "-"]) == 0
     assert 'stage = "layout"' in Path(capsys.readouterr().out.splitlines()[0]).read_text("utf-8")
 
@@ -76,4 +77,4 @@ def test_new_from_standard_input(
 )
 def test_new_that_cannot_be(folder: Path, words: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "new", "generation", "thing", *words]) == 2
-    assert why in capsys.readouterr().err and not folder.exists()
+    assert why in capsys.readouterr().err and list(folder.iterdir()) == []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from triage.knowledge.facts import read_fact_names
-from triage.knowledge.files import CATEGORY_LETTERS, PLACEHOLDER, rules_root
+from triage.knowledge.facts import FactName, read_fact_names
+from triage.knowledge.files import CATEGORY_LETTERS, PLACEHOLDER, FileError, require, rules_root
 from triage.knowledge.fits import words_present
 from triage.knowledge.fixtures import (
     Fixture,
@@ -18,19 +18,26 @@ from triage.knowledge.fixtures import (
     Read,
     blessed,
     fixture_paths,
+    fixture_text,
     mark_problems,
+    name_of,
     read_fixture,
     said_elsewhere,
 )
 from triage.knowledge.load import RuleFile, problems_across, read_files
 from triage.knowledge.match import try_rule
 from triage.knowledge.rule import Problem, Rule, RuleSet
-from triage.knowledge.sound import complaints, reads_frames
+from triage.knowledge.sites import Sites
+from triage.knowledge.sound import Complaint, complaints, reads_frames
+from triage.knowledge.stages import Stages
+from triage.knowledge.symptoms import FILE as SYMPTOMS
+from triage.knowledge.symptoms import Symptoms
 from triage.knowledge.upstream import table_problems
 
 #: Share of the demanded words that at least one miss of a rule shows, or none of them is near.
 NEAR = 0.5
-GREEN, RED, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[0m"
+#: Keys of [match] of which a complaint makes trials tell nothing: the rule matches never, or what it never meant to.
+TRIED = frozenset({"text", "line", "when", "unless"})
 
 
 class Blessing(NamedTuple):
@@ -65,39 +72,68 @@ def check_rules(
     """Check all rules, or those of `codes`. `read` turns a log into records; `bless` writes the marks that hits lack or that
     are wrong.
 
-    `strategies` are the repairs that a rule may name; None leaves that unchecked. Raises `KeyError` for a code without a rule.
+    `strategies` are the repairs that a rule may name; None leaves that unchecked. What only follows from another problem is
+    not told: a rule of which something is lost is not tried, and without the names of facts no condition is looked at.
+
+    Raises `KeyError` for a code without a rule, `NoRulesError` without a rules folder.
     """
     root = root or rules_root()
     files = read_files(root)
-    every = [file.rule for file in files if file.rule]
-    if unknown := sorted(set(codes) - {rule.code for rule in every}):
+    if unknown := sorted(set(codes) - {code for file in files for code in file.codes}):
         raise KeyError(unknown[0])
-    asked = [file for file in files if not codes or (file.rule and file.rule.code in codes)]
+    asked = [file for file in files if not codes or file.codes & set(codes)]
     done = Checked(rules=len(asked))
     shown = {file.shown for file in asked}
     names, wrong_names = read_fact_names(root)
     done.problems += wrong_names
     done.problems += [problem for file in asked for problem in file.problems]
     done.problems += [problem for problem in problems_across(files) if problem.file in shown]
-    run = _Check(read, RuleSet(tuple(every), root), bless, done)
-    for file in asked:
-        if file.rule is None:
+    told = {file.shown: _told(file, names, strategies) for file in asked}
+    done.problems += [file.problem(*one) for file in asked for one in told[file.shown]]
+    sound = [file for file in files if _can_be_tried(file, told.get(file.shown, ()))]
+    run = _Check(read, RuleSet(tuple(file.rule for file in sound if file.rule), root), bless, done)
+    for file in sound:
+        if file.rule is None or file.shown not in shown:
             continue
-        found = complaints(file.rule, names, strategies)
-        done.problems += [file.problem(one.section, one.key, one.text, one.shows) for one in found]
-        run.fixtures(file, file.rule)
+        run.fixtures(file, file.rule, told[file.shown])
         if codes:
             run.hits_of_others(file, file.rule, codes)
-    done.problems += [] if codes else [*_orphans(root), *table_problems(root)]
+    if not codes:
+        symptoms = _broken(root / SYMPTOMS, lambda: Symptoms.load(root))
+        done.problems += [*_orphans(root), *table_problems(root), *symptoms]
     return done
 
 
-def show_checked(done: Checked, blessed: bool = False, color: bool = False) -> str:
+def unreadable(root: Path) -> list[Problem]:
+    """What is wrong with the tables without which nothing can be read out of a log. Raises `NoRulesError`."""
+    require(root)
+    reference = root / "reference"
+    stages, sites = reference / "stages.toml", reference / "sites.jsonl"
+    return [*_broken(stages, lambda: Stages.load(stages)), *_broken(sites, lambda: Sites.load(sites))]
+
+
+def _broken(path: Path, load: Callable[[], object]) -> Iterator[Problem]:
+    try:
+        load()
+    except FileError as error:
+        yield Problem(name_of(path), error.line, error.why)
+
+
+def _told(file: RuleFile, names: Mapping[str, FactName], strategies: Collection[str] | None) -> tuple[Complaint, ...]:
+    """What is wrong with a rule by itself, if enough of it and of the facts is there to tell."""
+    return tuple(complaints(file.rule, names, strategies)) if file.rule and file.whole and names else ()
+
+
+def _can_be_tried(file: RuleFile, told: Iterable[Complaint]) -> bool:
+    return file.whole and not any(one.section == "match" and one.key in TRIED for one in told)
+
+
+def show_checked(done: Checked, blessed: bool = False) -> str:
     """The problems, what blessing changes as a diff, and the counts; real runs and hits from source are counted apart."""
     parts = [f"{problem}\n" for problem in done.problems]
     if done.blessings:
         parts.append("changed:\n" if blessed else "`triage rules check --bless` would change:\n")
-        parts += [show_blessing(blessing, color) for blessing in done.blessings]
+        parts += [show_blessing(blessing) for blessing in done.blessings]
     source = f"{done.from_source} of them from source, " if done.from_source else ""
     count = len(done.problems)
     parts.append(
@@ -107,15 +143,11 @@ def show_checked(done: Checked, blessed: bool = False, color: bool = False) -> s
     return "".join(parts)
 
 
-def show_blessing(blessing: Blessing, color: bool = False) -> str:
+def show_blessing(blessing: Blessing) -> str:
     """What blessing changes in a fixture, as a unified diff."""
-    name = f"{blessing.path.parent.name}/{blessing.path.name}"
+    name = name_of(blessing.path)
     before, after = (text.splitlines(keepends=True) for text in (blessing.before, blessing.after))
-    lines = [line.rstrip("\n") for line in difflib.unified_diff(before, after, name, name, n=1)]
-    if color:
-        paint = {"+": GREEN, "-": RED}
-        lines = [f"{paint[line[0]]}{line}{PLAIN}" if line[0] in paint else line for line in lines]
-    return "\n".join(lines) + "\n"
+    return "\n".join(line.rstrip("\n") for line in difflib.unified_diff(before, after, name, name, n=1)) + "\n"
 
 
 @dataclass
@@ -127,14 +159,17 @@ class _Check:
     bless: bool
     done: Checked
 
-    def fixtures(self, file: RuleFile, rule: Rule) -> None:
-        """The fixtures beside a rule: that they are there, that hits match and misses do not, and that nobody else matches."""
+    def fixtures(self, file: RuleFile, rule: Rule, told: Collection[Complaint] = ()) -> None:
+        """The fixtures beside a rule: that they are there, that hits match and misses do not, and that nobody else matches.
+
+        What follows from what was `told` of the rule itself is not told again of each hit.
+        """
         found = self._read(rule)
         for kind, wanted in (("hit", True), ("miss", False)):
             if not any(fixture.hit is wanted for fixture in found):
                 self._tell(file, f"no {kind}-* fixture beside it")
         for fixture in found:
-            self.done.problems += self._hit(rule, fixture) if fixture.hit else self._miss(rule, fixture)
+            self.done.problems += self._hit(rule, fixture, told) if fixture.hit else self._miss(rule, fixture)
         logs = [fixture.text for fixture in found if not fixture.hit and fixture.text]
         if rule.match.text and logs and max(words_present(rule, text) for text in logs) < NEAR:
             self._tell(file, "no miss is near: none has half of the words that the rule demands")
@@ -150,9 +185,13 @@ class _Check:
             for path in fixture_paths(other):
                 if not path.name.startswith("hit-"):
                     continue
-                if path.suffix == ".log" and not glance.possible(rule.match.on, path.read_text("utf-8")):
+                try:
+                    if path.suffix == ".log" and not glance.possible(rule.match.on, fixture_text(path)):
+                        continue
+                    fixture = read_fixture(path, self.read)
+                except FixtureError as error:
+                    self.done.problems.append(error.problem)
                     continue
-                fixture = read_fixture(path, self.read)
                 records = [(record, fixture.facts_of(record)) for record, _ in fixture.trials(other)]
                 if any(try_rule(rule, record, facts).matched for record, facts in records):
                     self._tell(file, f"matches the record of {fixture.name}; let one of them explain the other")
@@ -164,10 +203,10 @@ class _Check:
             try:
                 found.append(read_fixture(path, self.read))
             except FixtureError as error:
-                self.done.problems.append(Problem(f"{path.parent.name}/{path.name}", error.line, str(error)))
+                self.done.problems.append(error.problem)
         return found
 
-    def _hit(self, rule: Rule, fixture: Fixture) -> list[Problem]:
+    def _hit(self, rule: Rule, fixture: Fixture, told: Collection[Complaint]) -> list[Problem]:
         self.done.hits += 1
         self.done.from_source += fixture.from_source
         trials = fixture.trials(rule)
@@ -175,7 +214,7 @@ class _Check:
             return [Problem(fixture.name, None, f"{rule.code} does not match: {_closest(rule, fixture)}")]
         problems = [Problem(fixture.name, line, text) for line, text in mark_problems(fixture, rule, trials)]
         if fixture.path.suffix == ".log" and (problems or not fixture.marks):
-            before, after = fixture.path.read_text("utf-8"), blessed(fixture, rule, trials)
+            before, after = fixture_text(fixture.path), blessed(fixture, rule, trials)
             if before != after:
                 self.done.blessings.append(Blessing(fixture.path, before, after))
             if self.bless:
@@ -183,13 +222,14 @@ class _Check:
                 return []
             self.done.unmarked += not fixture.marks
         forged = [said_elsewhere(record) for record, _ in trials]
-        if not reads_frames(rule) and any(record and try_rule(rule, record, {}).matched for record in forged):
+        frameless = reads_frames(rule) or any(one.key == "raised_in" for one in told)
+        if not frameless and any(record and try_rule(rule, record, {}).matched for record in forged):
             problems.append(
                 Problem(fixture.name, None, f"{rule.code} matches when another library says the same words")
             )
-        needed = PLACEHOLDER.findall(rule.claim.says)
+        needed = set(PLACEHOLDER.findall(rule.claim.says)) - {one.shows for one in told if one.key == "says"}
         values = [{**record.fields, **trial.captures} for record, trial in trials]
-        unfilled = [name for name in needed if any(value.get(name) is None for value in values)]
+        unfilled = [name for name in sorted(needed) if any(value.get(name) is None for value in values)]
         return problems + [
             Problem(fixture.name, None, f"matches without {{{name}}}, which the claim needs") for name in unfilled
         ]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import textwrap
-import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from triage.knowledge.files import CODE, PLACEHOLDER, file_of, rule_files, rules_root
+from triage.knowledge.files import CODE, PLACEHOLDER, file_of, read_table, rule_files, rules_root, taken_apart
+from triage.knowledge.issue_page import FILE as ISSUES
 from triage.knowledge.issue_page import known_issues_of, shown
 
 WIDTH = 96
@@ -48,14 +48,17 @@ def means_rule(word: str, root: Path | None = None) -> bool:
 def explain_code(code: str, root: Path | None = None) -> str:
     """The page of one rule, by its code or its name.
 
-    Raises `UnknownCodeError`; `ValueError` with file and reason if its file is broken.
+    Raises `UnknownCodeError`; `KnowledgeError` with file and reason if its file is broken.
     """
     root = root or rules_root()
     data, path = _read(code, root)
-    try:
-        return page(data, _seen_as(path), [shown(issue, data["code"]) for issue in known_issues_of(data["code"], root)])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path.name}: {type(error).__name__}: {error}") from None
+    with taken_apart(path):
+        code = data["code"]
+    issues = known_issues_of(code, root)
+    with taken_apart(root / ISSUES):
+        known = [shown(issue, code) for issue in issues]
+    with taken_apart(path):
+        return page(data, _seen_as(path), known)
 
 
 def rule_data(code: str, root: Path | None = None) -> dict[str, Any]:
@@ -69,10 +72,7 @@ def _read(word: str, root: Path) -> tuple[dict[str, Any], Path]:
         meant = " or ".join(_meant(word.strip(), root))
         hint = f"did you mean {meant}?" if meant else "`triage rules list` names them all"
         raise UnknownCodeError(f"there is no rule {word.strip()!r}; {hint}")
-    try:
-        return tomllib.loads(path.read_text("utf-8")), path
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(f"{path.name}: {type(error).__name__}: {error}") from None
+    return read_table(path), path
 
 
 def find_rule(word: str, root: Path) -> Path | None:
@@ -109,6 +109,8 @@ def _name(path: Path) -> str:
 def _seen_as(path: Path) -> str | None:
     """The line of real output that the rule recognizes in its first hit; None where its hits are no text."""
     for log in sorted(path.with_suffix("").glob("hit-*.log")):
+        if not log.is_file():
+            continue
         lines = log.read_text("utf-8", errors="replace").splitlines()
         for above, line in pairwise(lines):
             if line.startswith(MARK):

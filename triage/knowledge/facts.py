@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from triage.knowledge.files import rules_root
+from triage.knowledge.files import FileError, parse, read_text, rules_root
 from triage.knowledge.positions import Positions
 from triage.knowledge.rule import Problem, RuleErrors
 
@@ -30,7 +28,7 @@ class FactName:
 
 
 def load_fact_names(root: Path | None = None) -> dict[str, FactName]:
-    """Every declared name. Raises `RuleErrors` with all problems, `FileNotFoundError` without the file."""
+    """Every declared name. Raises `RuleErrors` with all problems."""
     names, problems = read_fact_names(root or rules_root())
     if problems:
         raise RuleErrors(problems)
@@ -38,13 +36,12 @@ def load_fact_names(root: Path | None = None) -> dict[str, FactName]:
 
 
 def read_fact_names(root: Path) -> tuple[dict[str, FactName], list[Problem]]:
-    """The declared names that can be read, and all problems. Raises `FileNotFoundError` without the file."""
+    """The declared names and all problems; a name of which something else is wrong counts as declared."""
     try:
-        text = (root / FILE).read_text("utf-8")
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        at = re.search(r"at line (\d+)", str(error))
-        return {}, [Problem(FILE, int(at[1]) if at else None, f"not TOML: {error}")]
+        text = read_text(root / FILE)
+        data = parse(text, root / FILE)
+    except FileError as error:
+        return {}, [Problem(FILE, error.line, error.why)]
     positions = Positions(text)
     names: dict[str, FactName] = {}
     problems: list[Problem] = []
@@ -56,6 +53,7 @@ def read_fact_names(root: Path) -> tuple[dict[str, FactName], list[Problem]]:
             name = f"{group}.{short}"
             if wrong := _wrong(entry):
                 problems.append(Problem(FILE, positions.line(group, short), f"{name}: {wrong}"))
+                names[name] = FactName(name, "str", "")
             else:
                 values = tuple(entry.get("values", ()))
                 names[name] = FactName(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from triage.knowledge.files import KnowledgeError
 from triage.knowledge.match import (
     Record,
     Trial,
@@ -31,7 +32,7 @@ from triage.knowledge.match import (
     try_rule,
     typed,
 )
-from triage.knowledge.rule import Rule
+from triage.knowledge.rule import Problem, Rule
 from triage.model import ErrorRecord, Frame, KernelRecord, WarningRecord, from_json
 
 #: The frame of a library that nobody knows, which raises the words of somebody else.
@@ -52,11 +53,19 @@ SUFFIXES = (".log", ".json")
 FROM_SOURCE = "hit-source-"
 
 
-class FixtureError(ValueError):
-    """A fixture cannot be read; the message says why, `line` where, if that can be said."""
+class FixtureError(KnowledgeError):
+    """A fixture cannot be read: which one, and as far as that can be said at which line."""
 
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class _Unfit(ValueError):
+    """Why a text is no fixture, and at which line of it; whoever knows the file makes it a `FixtureError`."""
+
+    def __init__(self, why: str, line: int | None = None) -> None:
+        super().__init__(why)
         self.line = line
 
 
@@ -84,7 +93,7 @@ class Fixture:
 
     @property
     def name(self) -> str:
-        return f"{self.path.parent.name}/{self.path.name}"
+        return name_of(self.path)
 
     @property
     def from_source(self) -> bool:
@@ -111,19 +120,36 @@ def fixture_paths(rule: Rule) -> list[Path]:
 
 def read_fixture(path: Path, read: Read) -> Fixture:
     """Read one fixture. Raises `FixtureError`."""
-    try:
-        raw = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FixtureError(f"cannot be read: {error}") from None
+    raw = fixture_text(path)
     hit = path.name.startswith("hit-")
-    if path.suffix == ".json":
-        return Fixture(path, hit, "", (), tuple(_recorded(raw)))
-    text, marks = take_marks(raw)
+    try:
+        if path.suffix == ".json":
+            return Fixture(path, hit, "", (), tuple(_recorded(raw)))
+        text, marks = take_marks(raw)
+    except _Unfit as error:
+        raise FixtureError(Problem(name_of(path), error.line, str(error))) from None
     return Fixture(path, hit, text, tuple(marks), tuple((record, {}) for record in read(text, path.name)))
 
 
+def fixture_text(path: Path) -> str:
+    """The text of a fixture as the file has it, marks and all. Raises `FixtureError`."""
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise FixtureError(Problem(name_of(path), None, f"cannot be read: {error.strerror}")) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        why = f"cannot be read, it is not UTF-8: byte {error.object[error.start]:#04x}, {error.reason}"
+        raise FixtureError(Problem(name_of(path), line, why)) from None
+
+
+def name_of(path: Path) -> str:
+    """A fixture as problems name it: its file, with the folder of its rule."""
+    return f"{path.parent.name}/{path.name}"
+
+
 def take_marks(raw: str) -> tuple[str, list[Mark]]:
-    """The text without its marks, and the marks. Raises `FixtureError` for a mark that is none."""
+    """The text without its marks, and the marks. Raises `ValueError` for a mark that is none."""
     kept: list[str] = []
     marks = []
     for number, line in enumerate(raw.splitlines(keepends=True), 1):
@@ -139,9 +165,9 @@ def _mark(line: str, above: int, at: int) -> Mark:
         code, *pairs = shlex.split(line[len(MARK) :])
         captures = {name: typed(value) for name, value in (pair.split("=", 1) for pair in pairs)}
     except ValueError as error:
-        raise FixtureError(f"not a mark: {line.strip()!r} ({error})", at) from None
+        raise _Unfit(f"not a mark: {line.strip()!r} ({error})", at) from None
     if above == 0:
-        raise FixtureError("a mark stands below the line it is about", at)
+        raise _Unfit("a mark stands below the line it is about", at)
     return Mark(code, above, at, captures)
 
 
@@ -149,9 +175,20 @@ def _recorded(raw: str) -> list[tuple[Record, Mapping[str, Any]]]:
     try:
         data = json.loads(raw)
         entries = data if isinstance(data, list) else [data]
-        return [(_record(entry), entry.get("facts", {})) for entry in entries]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise FixtureError(f"not recorded records: {type(error).__name__}: {error}") from None
+        return [(_record(entry), _facts(entry)) for entry in entries]
+    except _Unfit:
+        raise
+    except json.JSONDecodeError as error:
+        raise _Unfit(f"not JSON: {error}", error.lineno) from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise _Unfit(f"not recorded records: {type(error).__name__}: {error}") from None
+
+
+def _facts(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    facts = entry.get("facts", {})
+    if not isinstance(facts, dict):
+        raise _Unfit("facts must be an object")
+    return facts
 
 
 def _record(entry: Mapping[str, Any]) -> Record:
@@ -168,7 +205,7 @@ def _record(entry: Mapping[str, Any]) -> Record:
         case "log":
             record = records_of_output_line(data)[0]
         case _:
-            raise FixtureError(f"no fixture can hold a record on {on!r}")
+            raise _Unfit(f"no fixture can hold a record on {on!r}")
     return replace(record, about=about)
 
 

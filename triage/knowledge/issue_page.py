@@ -6,12 +6,11 @@ checks the same table for those who judge.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from triage.knowledge.files import rules_root
+from triage.knowledge.files import read_table, rules_root, taken_apart
 
 FILE = "reference/upstream.toml"
 HEAD = """# Known issues of TileLang
@@ -26,16 +25,18 @@ EVIDENCE = {"thread": "thread", "commit": "commit", "run": "own runs"}
 def known_issues_of(code: str, root: Path | None = None) -> list[dict[str, Any]]:
     """The entries that name a rule, as the table has them: as a sign of the fault, or as what is said since it is fixed.
 
-    Raises `ValueError` for a table that is not TOML; a folder without the table knows none.
+    Raises `FileError` for a table that is none; a folder without the table knows none.
     """
-    return [row for row in _rows(root or rules_root()) if code in (*row.get("rules", ()), *row.get("now", ()))]
+    root = root or rules_root()
+    with taken_apart(root / FILE):
+        return [row for row in _rows(root) if code in (*row.get("rules", ()), *row.get("now", ()))]
 
 
 def _rows(root: Path) -> list[dict[str, Any]]:
     path = root / FILE
     if not path.is_file():
         return []
-    rows: list[dict[str, Any]] = tomllib.loads(path.read_text("utf-8")).get("issue", [])
+    rows: list[dict[str, Any]] = read_table(path).get("issue", [])
     return rows
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import tomli  # compiled, it is three times as fast as tomllib: rules are read at every start
-
 from triage import conditions, model
 from triage.knowledge import rule as schema
-from triage.knowledge.files import CATEGORY_LETTERS, CODE, rule_files, rules_root
+from triage.knowledge.files import CATEGORY_LETTERS, CODE, FileError, parse, read_text, rule_files, rules_root
 from triage.knowledge.match import USER
 from triage.knowledge.pattern import PatternError
 from triage.knowledge.positions import Positions
@@ -43,6 +41,8 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "example": {"wrong": str, "right": str},
     "check": {"steps": list},
 }
+#: What decides which records a rule matches, beside which others, and under which code its hits are marked.
+DECIDING = frozenset({"match", "level", "explains", "code"})
 #: section, key and the values there are
 ALLOWED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "category", tuple(CATEGORY_LETTERS)),
@@ -64,12 +64,23 @@ REQUIRED = {
 
 @dataclass(frozen=True)
 class RuleFile:
-    """One file: the rule as far as it can be read, and what is wrong with it. `shown` is its path below the rules folder."""
+    """One file: the rule as far as it can be read, and what is wrong with it. `shown` is its path below the rules folder.
+
+    A rule is not `whole` where something of what decides its matches was lost: tried, it would match what it never meant.
+    """
 
     shown: str
     text: str
     rule: Rule | None
     problems: tuple[Problem, ...] = ()
+    whole: bool = False
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """The code that the file's name promises, and that of the rule in it; they differ only where one is wrong."""
+        named = CODE.match(self.shown.rpartition("/")[2])
+        own = [self.rule.code] if self.rule else []
+        return frozenset([*own, *([named[0]] if named else [])])
 
     @cached_property
     def positions(self) -> Positions:
@@ -81,7 +92,7 @@ class RuleFile:
 
 
 def load_rules(root: Path | None = None) -> RuleSet:
-    """Read every rule. Raises `RuleErrors` with all problems of all files, `FileNotFoundError` without a folder."""
+    """Read every rule. Raises `RuleErrors` with all problems of all files, `NoRulesError` without a folder."""
     root = root or rules_root()
     rules, problems = read_all(root)
     if problems:
@@ -90,18 +101,16 @@ def load_rules(root: Path | None = None) -> RuleSet:
 
 
 def read_all(root: Path) -> tuple[list[Rule], list[Problem]]:
-    """The rules with which nothing is wrong, in the order of their codes, and all problems. Raises `FileNotFoundError`."""
+    """The rules with which nothing is wrong, in the order of their codes, and all problems. Raises as `read_files`."""
     files = read_files(root)
     problems = [problem for file in files for problem in file.problems]
     sound = [file for file in files if not file.problems]
-    problems += problems_across(sound)
+    problems += problems_across(files)
     return sorted((file.rule for file in sound if file.rule), key=lambda rule: rule.code), problems
 
 
 def read_files(root: Path) -> list[RuleFile]:
-    """Every rule file, in the order of the codes. Raises `FileNotFoundError`."""
-    if not root.is_dir():
-        raise FileNotFoundError(f"no rules folder at {root}")
+    """Every rule file, in the order of the codes. Raises `NoRulesError`."""
     shipped = root == rules_root()  # others are read once, to be checked
     if shipped:
         recall()
@@ -114,20 +123,18 @@ def read_files(root: Path) -> list[RuleFile]:
 def read_file(path: Path, shown: str | None = None) -> RuleFile:
     """Read one file."""
     shown = shown or str(path)
+    text = ""
     try:
-        text = path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        return RuleFile(shown, "", None, (Problem(shown, None, f"cannot be read: {error}"),))
-    try:
-        data = tomli.loads(text)
-    except tomli.TOMLDecodeError as error:
-        return RuleFile(shown, text, None, (Problem(shown, error.lineno, f"not TOML: {error}"),))
+        text = read_text(path)
+        data = parse(text, path)
+    except FileError as error:
+        return RuleFile(shown, text, None, (Problem(shown, error.line, error.why),))
     reader = _Reader(RuleFile(shown, text, None), data)
     found = reader.rule(path)
-    return RuleFile(shown, text, found, tuple(reader.problems))
+    return RuleFile(shown, text, found, tuple(reader.problems), found is not None and not reader.lost)
 
 
-def problems_across(files: Iterable[RuleFile]) -> list[Problem]:
+def problems_across(files: Sequence[RuleFile]) -> list[Problem]:
     """What is wrong only in the company of the other rules."""
     readable = [(file, file.rule) for file in files if file.rule]
     problems = []
@@ -138,9 +145,10 @@ def problems_across(files: Iterable[RuleFile]) -> list[Problem]:
             if other := seen.get(key):
                 problems.append(file.problem("", what, f"{what} {key!r} is taken by {other.code}-{other.name}"))
             seen.setdefault(key, rule)
+    there = {code for file in files for code in file.codes}
     for file, rule in readable:
         for code in rule.explains:
-            if code not in codes:
+            if code not in there:
                 problems.append(file.problem("", "explains", f"explains {code}, which is no rule", code))
     return problems
 
@@ -155,6 +163,8 @@ class _Reader:
     def __init__(self, file: RuleFile, data: dict[str, Any]) -> None:
         self.file, self.data = file, data
         self.problems: list[Problem] = []
+        #: whether something is wrong with a key of `DECIDING`
+        self.lost = False
         self.values: dict[str, dict[str, Any]] = {}
 
     def rule(self, path: Path) -> Rule | None:
@@ -279,4 +289,5 @@ class _Reader:
         return tuple(parsed)
 
     def _wrong(self, section: str, key: str, message: str, shows: str = "") -> None:
+        self.lost = self.lost or (section or key) in DECIDING
         self.problems.append(self.file.problem(section, key, message, shows))

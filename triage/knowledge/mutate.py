@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from triage.knowledge.check import rivals
 from triage.knowledge.coverage import SPELLINGS, error_of
-from triage.knowledge.files import rules_root
-from triage.knowledge.fixtures import Fixture, Read, fixture_paths, read_fixture, said_elsewhere
+from triage.knowledge.files import file_of, rules_root
+from triage.knowledge.fixtures import Fixture, Read, fixture_paths, fixture_text, read_fixture, said_elsewhere
 from triage.knowledge.load import load_rules
 from triage.knowledge.match import record_of_error, try_rule
 from triage.knowledge.rule import Rule, RuleSet
@@ -60,11 +60,12 @@ class Survivor:
 
 @dataclass(frozen=True)
 class Mutated:
-    """What became of the mutants of one rule."""
+    """What became of the mutants of one rule; `untold` says why its fixtures can tell nothing of them."""
 
     rule: Rule
     mutants: int
     survivors: tuple[Survivor, ...] = ()
+    untold: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,19 @@ def mutate_rules(
 ) -> list[Mutated]:
     """Mutate all rules, or those of `codes`; `sites` are the places whose errors a mutant may take.
 
-    Raises as `load_rules` and `read_fixture` do, and `KeyError` for an unknown code.
+    Of a rule that its own fixtures do not fit no mutant is tried: all would seem to be caught.
+
+    Raises `KnowledgeError` where a rule or a fixture cannot be read, and `KeyError` for a code without a rule.
     """
-    rules = list(load_rules(root or rules_root()))
-    if unknown := sorted(set(codes) - {rule.code for rule in rules}):
+    root = root or rules_root()
+    if unknown := sorted(code for code in codes if file_of(code, root) is None):
         raise KeyError(unknown[0])
+    rules = list(load_rules(root))
     asked = [rule for rule in rules if not codes or rule.code in codes]
     fixtures = {rule.code: [read_fixture(path, read) for path in fixture_paths(rule)] for rule in asked}
-    tried = {f"{rule.code}/{number}": one for rule in asked for number, one in enumerate(_tried(rule))}
+    untold = {rule.code: _untold(rule, fixtures[rule.code]) for rule in asked}
+    able = [rule for rule in asked if untold[rule.code] is None]
+    tried = {f"{rule.code}/{number}": one for rule in able for number, one in enumerate(_tried(rule))}
     alive = {key: one for key, one in tried.items() if _accepted(one, fixtures[one.rule.code])}
     for key in _takers_of_hits(alive, rules, read):
         del alive[key]
@@ -96,7 +102,12 @@ def mutate_rules(
     counts = Counter(one.rule.code for one in tried.values())
     left = {rule.code: [(k, one) for k, one in alive.items() if one.rule is rule] for rule in asked}
     return [
-        Mutated(rule, counts[rule.code], tuple(Survivor(one.lost, takes.get(key)) for key, one in left[rule.code]))
+        Mutated(
+            rule,
+            counts[rule.code],
+            tuple(Survivor(one.lost, takes.get(key)) for key, one in left[rule.code]),
+            untold[rule.code],
+        )
         for rule in asked
     ]
 
@@ -105,6 +116,8 @@ def show_mutated(found: Sequence[Mutated]) -> str:
     """What survived, a line each, and the counts."""
     lines = []
     for one in found:
+        if one.untold:
+            lines.append(f"{one.rule.code} {one.rule.name}: nothing was tried: {one.untold}")
         for survivor in one.survivors:
             site = survivor.takes
             takes = f", and would take {site.file}:{site.line} {site.template[:80]!r}" if site else ""
@@ -112,9 +125,12 @@ def show_mutated(found: Sequence[Mutated]) -> str:
     mutants = sum(one.mutants for one in found)
     survivors = [survivor for one in found for survivor in one.survivors]
     taking = sum(1 for survivor in survivors if survivor.takes)
-    held = sum(1 for one in found if not any(survivor.takes for survivor in one.survivors))
+    tried = [one for one in found if not one.untold]
+    held = sum(1 for one in tried if not any(survivor.takes for survivor in one.survivors))
+    if len(tried) < len(found):
+        lines.append(f"{len(found) - len(tried)} rules were not tried; `triage rules check` says more")
     lines.append(
-        f"{len(found)} rules, {mutants} mutants: fixtures catch {mutants - len(survivors)}, {taking} more take another error of "
+        f"{len(tried)} rules, {mutants} mutants: fixtures catch {mutants - len(survivors)}, {taking} more take another error of "
         f"upstream, {len(survivors) - taking} take none that is known; {held} rules need no further near miss"
     )
     return "\n".join(lines) + "\n"
@@ -123,6 +139,18 @@ def show_mutated(found: Sequence[Mutated]) -> str:
 def _tried(rule: Rule) -> Iterator[_Tried]:
     for number, mutant in enumerate(mutants(rule)):
         yield _Tried(rule, mutant.lost, replace(mutant.rule, code=f"{rule.code}/{number}"))
+
+
+def _untold(rule: Rule, own: Sequence[Fixture]) -> str | None:
+    """Why a rule's own fixtures can tell nothing of its mutants; None where they can."""
+    if not any(fixture.hit for fixture in own):
+        return "no hit-* fixture lies beside it"
+    for fixture in own:
+        if bool(fixture.trials(rule)) is not fixture.hit:
+            return f"it does not match {fixture.name}" if fixture.hit else f"it matches the near miss {fixture.name}"
+    if not _accepted(_Tried(rule, "", rule), own):
+        return "it matches when another library says the words of its hits"
+    return None
 
 
 def _accepted(one: _Tried, own: Sequence[Fixture]) -> bool:
@@ -146,7 +174,7 @@ def _takers_of_hits(alive: Mapping[str, _Tried], rules: Sequence[Rule], read: Re
         for path in fixture_paths(other):
             if not path.name.startswith("hit-"):
                 continue
-            if path.suffix == ".log" and not glance.scanner.possible(path.read_text("utf-8")):
+            if path.suffix == ".log" and not glance.scanner.possible(fixture_text(path)):
                 continue  # no record of it can hold what no line of it does
             fixture = read_fixture(path, read)
             for record, _ in fixture.trials(other):

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from triage.knowledge.draft import Draft, draft
-from triage.knowledge.files import CATEGORY_LETTERS, CODE, rules_root
+from triage.knowledge.files import CATEGORY_LETTERS, CODE, require, rules_root
 from triage.knowledge.fixtures import Read
 from triage.knowledge.load import NAME
 from triage.model import STAGES
@@ -86,10 +86,11 @@ def new_rule(
     With a log, which `read` turns into records, its decisive line becomes the expression, the log the hit, and a script's own
     raise of the same words the miss; what no log can tell is left to fill in. Without a `stage` it is the log's, else `dsl`.
 
-    Raises `ValueError` for a bad category, name or stage, a name in use, or a log without error and warning; `OSError`
-    where nothing can be written.
+    Raises `ValueError` for a bad category, name or stage, a name in use, or a log without error and warning; `NoRulesError`
+    without a rules folder, `OSError` where nothing can be written.
     """
     root = root or rules_root()
+    require(root)
     code = next_code(category, root)
     if not NAME.fullmatch(name):
         raise ValueError(f"name {name!r} is not words of small letters and digits joined by -")

@@ -50,6 +50,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.conditions import Condition
+from triage.knowledge.files import KnowledgeError
 
 if TYPE_CHECKING:
     from triage.knowledge.near import NearRules
@@ -191,7 +192,7 @@ class Problem:
         return f"{self.file}:{self.line}: {self.message}" if self.line else f"{self.file}: {self.message}"
 
 
-class RuleErrors(ValueError):
+class RuleErrors(KnowledgeError):
     """Every problem found while loading the rules."""
 
     def __init__(self, problems: list[Problem]) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from triage.knowledge.files import FileError, read_text, taken_apart
 from triage.knowledge.words import finder
 from triage.model import STAGES
 
@@ -135,9 +136,10 @@ class Sites:
 
     @classmethod
     def load(cls, path: Path) -> Sites:
-        """Raises `OSError`, and `ValueError` for a line that is no site."""
-        with open(path, encoding="utf-8") as file:
-            return cls([_site(line, number, path) for number, line in enumerate(file, 1)])
+        """Raises `FileError`."""
+        return cls(
+            _site(line, number, path) for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), 1)
+        )
 
     def in_scope(self, name: str) -> tuple[Site, ...]:
         """The sites in a C++ function `Class::Function`, or in its class where the function has none."""
@@ -238,11 +240,9 @@ def _squeezed(text: str) -> str:
 
 
 def _site(line: str, number: int, path: Path) -> Site:
-    try:
+    with taken_apart(path, number):
         data = json.loads(line)
         site = Site(pass_name=data.pop("pass", None), **data)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path.name}, line {number}: {error}") from None
     if site.stage is not None and site.stage not in STAGES:
-        raise ValueError(f"{path.name}, line {number}: no stage is called {site.stage!r}")
+        raise FileError(path, number, f"no stage is called {site.stage!r}")
     return site

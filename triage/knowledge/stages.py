@@ -8,13 +8,13 @@ author's program is the kernel's, one that states what the compiler expects of i
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from triage.knowledge.files import FileError, read_table, taken_apart
 from triage.knowledge.sites import Found, Site, Sites
 from triage.model import STAGES, ErrorRecord, Frame, Owner
 
@@ -66,7 +66,7 @@ class _Wording:
 
 
 class Stages:
-    """The table, loaded once. Raises `ValueError` from `load` if the file names a stage that does not exist."""
+    """The table, loaded once."""
 
     def __init__(
         self,
@@ -93,9 +93,13 @@ class Stages:
 
     @classmethod
     def load(cls, path: Path) -> Stages:
-        """The table at `path`, and the inventory of sites beside it."""
-        with open(path, "rb") as file:
-            data = tomllib.load(file)
+        """The table at `path`, and the inventory of sites beside it. Raises `FileError`."""
+        data = read_table(path)
+        with taken_apart(path):
+            return cls._of(data, path)
+
+    @classmethod
+    def _of(cls, data: Mapping[str, Any], path: Path) -> Stages:
         passes = {name: _stage(stage, path) for stage, names in data["passes"].items() for name in names}
         one_pass = [
             _Place((prefix,), frozenset(), passes.get(name, "compile"), Owner.UNKNOWN, name)
@@ -288,7 +292,7 @@ def _raised_by_author(error: ErrorRecord) -> bool:
 
 def _stage(name: str, path: Path) -> str:
     if name not in STAGES:
-        raise ValueError(f"{path}: no stage is called {name!r}")
+        raise FileError(path, None, f"no stage is called {name!r}")
     return name
 
 

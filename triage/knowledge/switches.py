@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from triage.knowledge.files import FileError, read_table
 
 SCHEMA = "triage.switches/1"
 KINDS = (
@@ -17,7 +18,7 @@ KINDS = (
 NO_PASSES = ("codegen", "device-compile")
 
 
-class SwitchTableError(ValueError):
+class SwitchTableError(FileError):
     """The table of switches is not readable; the message names the file and what is wrong in it."""
 
 
@@ -48,21 +49,21 @@ class Switch:
 
 
 def load_switches(path: Path) -> tuple[Switch, ...]:
-    """Read the table, in its order. Raises `SwitchTableError` or `OSError`."""
+    """Read the table, in its order. Raises `SwitchTableError`."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SwitchTableError(f"{path}: {error}") from error
+        data = read_table(path)
+    except FileError as error:
+        raise SwitchTableError(path, error.line, error.why) from None
     if data.get("schema") != SCHEMA:
-        raise SwitchTableError(f"{path}: schema is {data.get('schema')!r}, expected {SCHEMA!r}")
+        raise SwitchTableError(path, None, f"schema is {data.get('schema')!r}, expected {SCHEMA!r}")
     rows = data.get("switch", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise SwitchTableError(f"{path}: each switch must be a [[switch]] table")
+        raise SwitchTableError(path, None, "each switch must be a [[switch]] table")
     switches = tuple(_switch(path, row) for row in rows)
     names = [switch.name for switch in switches]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise SwitchTableError(f"{path}: named twice: {', '.join(twice)}")
+        raise SwitchTableError(path, None, f"named twice: {', '.join(twice)}")
     return switches
 
 
@@ -71,20 +72,20 @@ NEEDS = {"pass-config": "key", "target": "values", "threads": "values", "loop-ki
 
 
 def _switch(path: Path, row: Mapping[str, Any]) -> Switch:
-    where = f"{path}: switch {row.get('name')!r}"
+    where = f"switch {row.get('name')!r}"
     known = {field.name for field in fields(Switch)}
     unknown = sorted(row.keys() - known)
     if unknown:
-        raise SwitchTableError(f"{where} has an unknown key {unknown[0]!r}")
+        raise SwitchTableError(path, None, f"{where} has an unknown key {unknown[0]!r}")
     missing = [key for key in ("name", "kind", "effect", "passes", "cost") if key not in row]
     if missing:
-        raise SwitchTableError(f"{where} lacks {missing[0]!r}")
+        raise SwitchTableError(path, None, f"{where} lacks {missing[0]!r}")
     if row["kind"] not in KINDS:
-        raise SwitchTableError(f"{where} has the kind {row['kind']!r}, known are {', '.join(KINDS)}")
+        raise SwitchTableError(path, None, f"{where} has the kind {row['kind']!r}, known are {', '.join(KINDS)}")
     if row["effect"] not in tuple(Effect):
-        raise SwitchTableError(f"{where} has the effect {row['effect']!r}, known are {', '.join(Effect)}")
+        raise SwitchTableError(path, None, f"{where} has the effect {row['effect']!r}, known are {', '.join(Effect)}")
     need = NEEDS.get(row["kind"], "keys")
     if not row.get(need):
-        raise SwitchTableError(f"{where} lacks {need!r}, which a switch of kind {row['kind']!r} needs")
+        raise SwitchTableError(path, None, f"{where} lacks {need!r}, which a switch of kind {row['kind']!r} needs")
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
     return Switch(**(values | {"effect": Effect(row["effect"])}))

@@ -7,11 +7,11 @@ possible at most, and where they say several things, all of these are candidates
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from triage.knowledge.files import read_table, taken_apart
 from triage.model import Category
 
 FILE = "reference/symptoms.toml"
@@ -63,17 +63,17 @@ class _Entry:
 
 
 class Symptoms:
-    """The table, loaded once. Raises `ValueError` from `load` for an entry that is none."""
+    """The table, loaded once."""
 
     def __init__(self, entries: Iterable[_Entry]) -> None:
         self._entries = tuple(entries)
 
     @classmethod
     def load(cls, root: Path) -> Symptoms:
-        """The table below a rules folder."""
-        with open(root / FILE, "rb") as file:
-            data = tomllib.load(file)
-        return cls(_entry(entry, number) for number, entry in enumerate(data["symptom"], 1))
+        """The table below a rules folder. Raises `FileError`."""
+        data = read_table(root / FILE)
+        with taken_apart(root / FILE):
+            return cls(_entry(entry, number) for number, entry in enumerate(data["symptom"], 1))
 
     def of(self, text: str) -> tuple[Symptom, ...]:
         """The categories that a text hints at, the likeliest first; several where its words say several things."""
@@ -205,8 +205,6 @@ def _word(word: str) -> str:
         return r"(?<![\w.])\d+(?:\.\d+)?(?:k|m)?"
     if word == "n't":
         return r"\w+n['’]t\b"
-    if word == "%":
-        return "%"
-    ending = r"[\w-]*" if word.endswith("*") else r"\b"
+    ending = r"[\w-]*" if word.endswith("*") else r"\b" if word[-1].isalnum() else ""
     begin = "" if word in ("x", "ms", "us") else r"(?<![\w-])"  # these stand close behind a number, too
     return begin + re.escape(word.removesuffix("*")) + ending

@@ -36,7 +36,6 @@ unless it is `specific` and the installed release has it. `issue_page` shows the
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,10 +44,10 @@ from pathlib import Path
 from typing import Any
 
 from triage import conditions
-from triage.knowledge.files import CODE, file_of
+from triage.knowledge.files import CODE, FileError, file_of, parse, read_text
 from triage.knowledge.issue_page import FILE
 from triage.knowledge.rule import Problem, RuleErrors
-from triage.knowledge.switches import load_switches
+from triage.knowledge.switches import SwitchTableError, load_switches
 from triage.versions import VersionError, key, satisfies
 
 SCHEMA = "triage.upstream/1"
@@ -172,10 +171,10 @@ def read_issues(root: Path) -> tuple[Issues, list[Problem]]:
     if not path.is_file():
         return Issues(), []
     try:
-        text = path.read_text("utf-8")
-        data = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return Issues(), [Problem(FILE, None, f"cannot be read: {error}")]
+        text = read_text(path)
+        data = parse(text, path)
+    except FileError as error:
+        return Issues(), [Problem(FILE, error.line, error.why)]
     reader = _Reader(text.splitlines())
     return reader.issues(data), reader.problems
 
@@ -328,13 +327,20 @@ def _contradiction(issue: Issue, releases: tuple[str, ...]) -> str | None:
 def table_problems(root: Path) -> list[Problem]:
     """Everything wrong with the table, by itself and beside the rules and the switches."""
     issues, problems = read_issues(root)
+    problems += impossible(issues)
     switches = root / "reference" / "switches.toml"
-    names = frozenset(switch.name for switch in load_switches(switches)) if switches.is_file() else frozenset()
-    return problems + impossible(issues) + dangling(issues, root, names)
+    names: frozenset[str] | None = frozenset()
+    if switches.is_file():
+        try:
+            names = frozenset(switch.name for switch in load_switches(switches))
+        except SwitchTableError as error:
+            problems.append(Problem("reference/switches.toml", error.line, error.why))
+            names = None
+    return problems + dangling(issues, root, names)
 
 
-def dangling(issues: Issues, root: Path, switches: frozenset[str]) -> list[Problem]:
-    """Rules and switches that entries name and that do not exist. `switches` are the names in `switches.toml`."""
+def dangling(issues: Issues, root: Path, switches: frozenset[str] | None) -> list[Problem]:
+    """Rules and switches that entries name and that do not exist. `switches` are the names in `switches.toml`, None if unknown."""
     problems = []
     for issue in issues.entries:
         for code in (*issue.rules, *issue.now):
@@ -343,7 +349,7 @@ def dangling(issues: Issues, root: Path, switches: frozenset[str]) -> list[Probl
         problems += [
             Problem(FILE, None, f"{issue.id}: there is no switch {name!r}")
             for name, _ in issue.switches
-            if name not in switches
+            if switches is not None and name not in switches
         ]
     return problems
 
