@@ -1,0 +1,242 @@
+"""What a measured difference means under a model: the tolerance is too tight, something is wrong, or the accumulator is narrow. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from triage.numerics.formats import FORMATS
+from triage.numerics.rounding import Accumulator, accumulator_of
+from triage.numerics.tolerance import (
+    FIT_FACTOR,
+    GROUPS,
+    RMS_FACTOR,
+    Dot,
+    Model,
+    Tolerance,
+    Unknown,
+    dot_model,
+    suggestion,
+)
+
+#: S of one element over its rms where only the typical S is known; S of unlike rows of a matrix differ by less.
+UNEVEN = 1.5
+#: from so many lost products on (rms), a lost product would look like the error of a narrow accumulator
+ONE_LOST = 0.5
+NARROW = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The differences of all elements of a result from their reference.
+
+    `rms_error`, `rms_result` and `max_error` are absolute, of the finite ones; `max_result` the largest |expected|; `nonfinite`
+    counts elements that are NaN or infinite where the reference is not, or the other way round. `rms_s` and `max_over_s` need
+    S = sum |a * b| of every element: its rms, and the largest error over it. `outside` counts the elements above
+    `Model.limit`, where somebody counted; None if not.
+    """
+
+    count: int
+    rms_error: float
+    rms_result: float
+    max_error: float
+    max_result: float
+    nonfinite: int = 0
+    rms_s: float | None = None
+    max_over_s: float | None = None
+    outside: int | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`kind`: `inside` (a right kernel differs as much; the tolerance is too tight), `outside` (a fault), `accumulator` (as a sum in
+    a narrow accumulator differs, and one in float32 does not), `unknown`.
+
+    `expected` and `measured` are rms errors over the rms of the result, `ceiling` the worst case of such an element, None if
+    nothing bounds it. `allowed`: the tolerance that the model asks for (`inside`: use it). `others`: what else would look the same;
+    `check`: what tells them apart.
+    """
+
+    kind: str
+    says: str
+    measured: float | None
+    expected: float | None
+    ceiling: float | None
+    allowed: Tolerance | None
+    used: Tolerance | None
+    accumulator: str | None = None
+    others: tuple[str, ...] = ()
+    check: str = ""
+    assumptions: tuple[str, ...] = ()
+
+
+def verdict(model: Model | Unknown, measured: Measured, used: Tolerance | None = None) -> Verdict:
+    """Judge differences by a model. `used` is the tolerance under which they were found; it is only repeated."""
+    if measured.nonfinite:
+        says = f"{measured.nonfinite} of {measured.count} elements are NaN or infinite on one side only; no rounding does that"
+        return Verdict("outside", says, None, None, None, None, used)
+    if isinstance(model, Unknown):
+        says = f"there is no model of {model.what}: {model.why}"
+        return Verdict(
+            "unknown", says, _relative(measured), None, None, model.start, used, assumptions=model.assumptions
+        )
+    if not measured.count or not all(map(math.isfinite, (measured.rms_error, measured.rms_result, measured.max_error))):
+        return Verdict("unknown", "nothing was measured that can be judged", None, None, None, None, used)
+    ideal = _ideal(model)
+    if _accepts(ideal, measured):
+        return _inside(ideal, measured, used)
+    for narrow in _narrow(model):
+        if _fits(narrow, ideal, measured):
+            return _accumulator(model, narrow, ideal, measured, used)
+    return _outside(ideal, measured, used)
+
+
+def _ideal(model: Model) -> Model:
+    """The model of the same sum with an accumulator of 24 bits or more."""
+    single = FORMATS["float32"]
+    if model.dot is None or model.dot.accumulator.format.exact:
+        return model
+    if (model.dot.accumulator.format.digits or 0) >= (single.digits or 0):
+        return model
+    return dot_model(replace(model.dot, accumulator=accumulator_of("float32", model.dot.inputs)))
+
+
+def _narrow(model: Model) -> Iterator[tuple[Model, ...]]:
+    """The accumulators that may be behind an error, each as models for the groups it may add in; of the likeliest first."""
+    dot = model.dot
+    if dot is None or dot.accumulator.format.exact:
+        return
+    declared = dot.accumulator
+    names = [declared.name] if dot.declared else list(dict.fromkeys((declared.name, *NARROW)))
+    if dot.inputs.name.startswith("float8"):
+        names = list(dict.fromkeys((*names, "hopper-fp8")))
+    for name in names:
+        kept = declared if name == declared.name else accumulator_of(name, dot.inputs)
+        if (kept.format.digits or 0) >= (FORMATS["float32"].digits or 0):
+            continue
+        yield tuple(_with(dot, one) for one in _grouped(kept))
+
+
+def _grouped(kept: Accumulator) -> list[Accumulator]:
+    """In a narrow IEEE format a tile's products may be added before the sum is rounded; the others are as the hardware has them."""
+    if kept.truncates:
+        return [kept]
+    return [replace(kept, group=group) for group in sorted({*GROUPS, kept.group})]
+
+
+def _with(dot: Dot, kept: Accumulator) -> Model:
+    return dot_model(replace(dot, accumulator=kept))
+
+
+# ---------------------------------------------------------------------------------------------------------------- comparing
+
+
+def _typical(model: Model, measured: Measured) -> tuple[float, float]:
+    """S and r of a typical element: as measured, or the model's ratio at the measured size of the results."""
+    r = measured.rms_result
+    if measured.rms_s is not None:
+        return measured.rms_s, r
+    return (model.s * r / model.r if model.r else model.s), r
+
+
+def _accepts(model: Model, measured: Measured) -> bool:
+    return measured.rms_error <= RMS_FACTOR * model.rms(*_typical(model, measured)) + model.output.floor and not _above(
+        model, measured
+    )
+
+
+def _above(model: Model, measured: Measured) -> bool:
+    """Whether some element is above the band."""
+    if measured.outside is not None:
+        return measured.outside > 0
+    if measured.max_over_s is not None:  # |r| is never above S
+        return measured.max_over_s > model.limit(1.0, 1.0) and measured.max_error > model.output.floor
+    s, _ = _typical(model, measured)
+    return measured.max_error > model.limit(UNEVEN * s, measured.max_result)
+
+
+def _fits(narrow: tuple[Model, ...], ideal: Model, measured: Measured) -> bool:
+    """Whether an error is as large as one of these makes it, larger than a wide one does, and nowhere larger than it can be."""
+    expected = [model.rms(*_typical(model, measured)) for model in narrow]
+    if measured.rms_error <= RMS_FACTOR * ideal.rms(*_typical(ideal, measured)):
+        return False
+    if not min(expected) / FIT_FACTOR <= measured.rms_error <= max(expected) * FIT_FACTOR:
+        return False
+    return any(not _above(model, replace(measured, outside=None)) for model in narrow)
+
+
+# ------------------------------------------------------------------------------------------------------------------- saying
+
+
+def _relative(measured: Measured) -> float | None:
+    return measured.rms_error / measured.rms_result if measured.rms_result else None
+
+
+def _figures(model: Model, measured: Measured) -> tuple[float | None, float | None]:
+    """The expected rms error and the ceiling of a typical element, over the rms of the result."""
+    s, r = _typical(model, measured)
+    if not r:
+        return None, None
+    ceiling = model.ceiling(s, r) / r
+    return model.rms(s, r) / r, ceiling if math.isfinite(ceiling) else None
+
+
+def _inside(model: Model, measured: Measured, used: Tolerance | None) -> Verdict:
+    allowed = suggestion(model, *_typical(model, measured))
+    expected, ceiling = _figures(model, measured)
+    says = f"a right kernel differs as much: use rtol={allowed.rtol:g}, atol={allowed.atol:g}"
+    return Verdict(
+        "inside", says, _relative(measured), expected, ceiling, allowed, used, assumptions=model.assumptions
+    )  # fmt: skip
+
+
+def _outside(model: Model, measured: Measured, used: Tolerance | None) -> Verdict:
+    expected, ceiling = _figures(model, measured)
+    allowed = suggestion(model, *_typical(model, measured))
+    s, r = _typical(model, measured)
+    times = measured.rms_error / model.rms(s, r) if model.rms(s, r) else math.inf
+    if times > RMS_FACTOR:
+        many = f"{times:.3g} times" if math.isfinite(times) else "infinitely more than"
+        says = f"the rms error is {many} what rounding explains, above the band of {RMS_FACTOR:g}"
+    else:
+        count = f"{measured.outside} of {measured.count} elements are" if measured.outside else "the largest error is"
+        says = f"{count} above the band, while all together differ as rounding does: few elements are wrong"
+    return Verdict(
+        "outside", says, _relative(measured), expected, ceiling, allowed, used, assumptions=model.assumptions
+    )  # fmt: skip
+
+
+def _accumulator(
+    model: Model, narrow: tuple[Model, ...], ideal: Model, measured: Measured, used: Tolerance | None
+) -> Verdict:
+    nearest = min(narrow, key=lambda one: abs(math.log(one.rms(*_typical(one, measured)) / measured.rms_error)))
+    assert nearest.dot is not None
+    kept = nearest.dot.accumulator
+    expected, ceiling = _figures(ideal, measured)
+    fits = nearest.rms(*_typical(nearest, measured)) / measured.rms_result
+    says = (
+        f"the error fits a sum in {kept.name} (rms {fits:.2g} of the result, {kept.group} products at a time), "
+        f"not one in float32 ({expected:.2g})"
+    )
+    others = () if model.dot is not None and model.dot.declared else _others(nearest.dot, measured)
+    quarter = "a quarter" if kept.truncates else "half"
+    check = (
+        f"with a quarter of K the relative error of this accumulator becomes {quarter}, that of a lost product twice as large"
+        if others
+        else ""
+    )
+    return Verdict(
+        "accumulator", says, _relative(measured), expected, ceiling, suggestion(nearest, *_typical(nearest, measured)), used,
+        kept.name, others, check, nearest.assumptions,
+    )  # fmt: skip
+
+
+def _others(dot: Dot, measured: Measured) -> tuple[str, ...]:
+    """What else makes an error of this size in every element."""
+    relative = measured.rms_error / measured.rms_result
+    lost = dot.k * (relative if dot.data.same_sign else relative**2)
+    found = [f"a factor that is wrong by {relative:.2g}"]
+    if lost >= ONE_LOST:
+        found.append(f"about {max(1, round(lost))} of the {dot.k} products lost or wrong")
+    return tuple(found)
