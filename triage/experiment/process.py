@@ -81,6 +81,7 @@ class Subject:
 
     `arch_source` is "argument" if the user asked for `arch`, otherwise it is a default that the script may override.
     `text` is a file whose text is run in the place of the script's, `others` are such files for modules, by their path; `trace` has the lines that ran written to `executed`.
+    `twin` has the launches on the virtual device computed on the CPU (`harness/virtual/computed.py`); empty for no more than its defaults.
     """
 
     script: Path | None = None
@@ -95,6 +96,7 @@ class Subject:
     text: Path | None = None
     others: Mapping[str, Path] = field(default_factory=dict)
     trace: bool = False
+    twin: Mapping[str, Any] | None = None
 
     def spec(self, directory: Path, blobs: Path) -> dict[str, Any]:
         cwd = self.cwd or Path.cwd()
@@ -114,6 +116,7 @@ class Subject:
             **({"text": str(self.text.absolute())} if self.text else {}),
             **({"others": {path: str(file.absolute()) for path, file in self.others.items()}} if self.others else {}),
             **({"trace": True} if self.trace else {}),
+            **({"twin": dict(self.twin)} if self.twin is not None else {}),
         }
 
 

@@ -204,9 +204,14 @@ class Capture:
             virtual = self.context.mode == "virtual" and target.is_cuda(kernel.target)  # that device tells them itself
             try:
                 if virtual:
-                    return original(kernel, *args, **options)
-                with self._launching(state, args) as launch:
+                    self.context.computed = None
                     result = original(kernel, *args, **options)
+                    launch = self.context.computed
+                else:
+                    with self._launching(state, args) as launch:
+                        result = original(kernel, *args, **options)
+                if launch is None:  # its values are made up
+                    return result
                 with self.context.guarded("remember what a launch wrote", state.get("_triage_id")):
                     self._note(launch, state, args, result)
                 return result
@@ -237,6 +242,7 @@ class Capture:
         results = result if isinstance(result, (list, tuple)) else [result]
         stored = [(name, value) for name, value in inputs if name in kernel["_triage_stored"]]
         stored += zip(kernel["_triage_returned"], results, strict=False)
+        stored = [(name, getattr(value, "payload", value)) for name, value in stored]  # of a virtual device's tensor
         self.outputs.note(launch, kernel["_triage_id"], kernel["_triage_name"], stored)
 
     def asked(self, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -152,6 +152,9 @@ class Context:
         self.capture: Any = None
         #: the `comparisons.Comparisons`, once torch is there
         self.comparisons: Any = None
+        #: what a twin run asks for (`virtual/computed.py`), None in any other run; and the last launch that it computed
+        self.twin: dict[str, Any] | None = spec.get("twin")
+        self.computed: str | None = None
         #: kernel, or None for the whole run -> what the harness could not do that the script depends on
         self.doubts: dict[str | None, str] = {}
         self._answered: set[str] = set()

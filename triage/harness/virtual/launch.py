@@ -1,18 +1,19 @@
 """Kernels of the virtual device: compiled for real where that is possible, launched by nobody.
 
-A launch checks its arguments as the real one would, is recorded, and answers outputs of the right shape and dtype whose
-values are made up.
+A launch checks its arguments as the real one would, is recorded, and answers outputs of the right shape and dtype. Their values
+are made up, unless the CPU twin computes them (`computed.py`).
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from . import arguments, cython_arguments
+from . import arguments, computed, cython_arguments
 from .raisers import OUTPUT, raised_in
 from .signature import Binding, Parameter, Signature
 from .signature import signature as read_signature
@@ -36,7 +37,10 @@ def wrap_kernel(real: Any, func: Any, out_idx: Any, context: Any, kernel_id: str
     outputs = _outputs(real.adapter.result_idx if real is not None else out_idx, len(func.params))
     signature = read_signature(func, outputs)
     signature.allocates = bool(getattr(kernel.adapter, "_ffi_callee_allocated_output_abi", True))
-    launch = _launcher(signature, kernel.execution_backend, context, kernel_id)
+    compute = (
+        None if context.twin is None else functools.partial(computed.of(context).launch, kernel_id, func, signature)
+    )
+    launch = _launcher(signature, kernel.execution_backend, context, kernel_id, compute)
     kernel.adapter.func = launch
     kernel.torch_function = launch
     return kernel
@@ -53,7 +57,9 @@ def _outputs(out_idx: Any, count: int) -> list[int]:
     return [int(i) % count for i in indices]
 
 
-def _launcher(kernel: Signature, backend: str, context: Any, kernel_id: str) -> Callable[..., Any]:
+def _launcher(
+    kernel: Signature, backend: str, context: Any, kernel_id: str, compute: Callable[..., bool] | None
+) -> Callable[..., Any]:
     cython = backend == "cython"
     check = cython_arguments.check_cython if cython else arguments.check_tvm_ffi
     numbers = itertools.count(1)
@@ -62,9 +68,10 @@ def _launcher(kernel: Signature, backend: str, context: Any, kernel_id: str) -> 
         _reject_keywords(options, cython)
         if next(numbers) > RECORDED:
             context.virtual(f"launches of {kernel.kernel} after the first {RECORDED}")
-            return run(args)
+            return run(args, None)
         launch_id = f"l{next(_launches)}"
-        context.virtual("kernel launches")
+        if compute is None:
+            context.virtual("kernel launches")
         context.emit(
             "launch.begin",
             launch=launch_id,
@@ -75,17 +82,18 @@ def _launcher(kernel: Signature, backend: str, context: Any, kernel_id: str) -> 
         )
         ok = False
         try:
-            result = run(args)
+            result = run(args, launch_id)
             ok = True
         finally:
             context.emit("launch.end", launch=launch_id, kernel=kernel_id, ok=ok, virtual=True)
         return result
 
-    def run(args: tuple[Any, ...]) -> Any:
+    def run(args: tuple[Any, ...], launch_id: str | None) -> Any:
         binding = check(kernel, args)
         results = [_allocate(kernel.parameters[i], binding) for i in kernel.outputs]
-        for argument in args:
-            _mark(argument)
+        if compute is None or not compute(launch_id, args, results):
+            for argument in (*args, *results):
+                _mark(argument)
         return results[0] if len(results) == 1 else results
 
     return launch
@@ -112,7 +120,7 @@ def _describe(parameter: Parameter, value: Any) -> dict[str, Any]:
 
 
 def _allocate(parameter: Parameter, binding: Binding) -> VirtualTensor:
-    """An output of the kernel: zeros while it is small; a size that no argument tells is taken to be one."""
+    """Memory for an output of the kernel: zeros while it is small; a size that no argument tells is taken to be one."""
     sizes = [binding.evaluate(dimension) for dimension in parameter.shape]
     shape = [1 if size is None else size for size in sizes]
     if not shape:
@@ -122,7 +130,7 @@ def _allocate(parameter: Parameter, binding: Binding) -> VirtualTensor:
     if parameter.bits < 8:
         shape[-1] = shape[-1] * parameter.bits // (dtype.itemsize * 8)
     payload = torch.empty(shape, dtype=dtype, device=META) if without_values(shape, dtype) else _zeros(shape, dtype)
-    output = VirtualTensor(payload, Memory(tainted=True))
+    output = VirtualTensor(payload, Memory(tainted=False))
     output.guessed = None in sizes
     return output
 

@@ -12,7 +12,7 @@ import torch
 
 from ..errors import SUSPECT
 from . import light_compiler, session, shapes
-from .tensors import CPU, DEVICE, MARK, META, Memory, VirtualTensor, host, is_cuda, values, without_values
+from .tensors import CPU, DEVICE, MARK, META, Memory, VirtualTensor, host, is_cuda, poisoned, values, without_values
 
 aten = torch.ops.aten
 
@@ -22,6 +22,8 @@ PRODUCT_LIMIT = 1 << 24
 FILLING = {"copy", "zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential"}
 #: results grow past the inputs' sizes by what their other arguments say
 GROWING = {"repeat", "repeat_interleave", "constant_pad_nd", "one_hot", "cat", "stack", "im2col", "unfold"}
+#: results that hold what was in memory before
+EMPTY = ("empty_like", "new_empty", "new_empty_strided")
 #: the truth that the result of an operator speaks for
 SENSES = dict.fromkeys(("eq", "isclose", "le", "lt", "isfinite"), True)
 SENSES |= dict.fromkeys(("ne", "gt", "ge", "isnan", "isinf"), False)
@@ -183,7 +185,8 @@ def _run(
     if any(_payload(t).is_meta for t in inputs) or _too_large(func, operator, inputs, args, kwargs):
         return _on_shapes(func, operator, args, kwargs)
     try:
-        return func(*(_payload(a) for a in args), **{k: _payload(v) for k, v in kwargs.items()})
+        result = func(*(_payload(a) for a in args), **{k: _payload(v) for k, v in kwargs.items()})
+        return poisoned(result) if operator.name in EMPTY else result
     except (NotImplementedError, RuntimeError) as error:
         if "not implemented" not in str(error) and "not supported" not in str(error):
             raise
@@ -312,7 +315,8 @@ def _fresh(kind: str) -> Callable[..., VirtualTensor]:
     def make(*args: Any, dtype: Any = None, layout: Any = None, device: Any = None, **kwargs: Any) -> VirtualTensor:
         kwargs.pop("pin_memory", None)
         target = META if without_values(args[0], dtype) else CPU
-        return VirtualTensor(getattr(torch, kind)(*args, dtype=dtype, device=target, **kwargs), Memory(False))
+        made = getattr(torch, kind)(*args, dtype=dtype, device=target, **kwargs)
+        return VirtualTensor(poisoned(made), Memory(False))
 
     return make
 

@@ -22,6 +22,8 @@ META = torch.device("meta")
 FLOAT_LIMIT = 1 << 16
 #: integer and boolean tensors are kept longer: scripts take sizes, offsets and indices from them
 INTEGER_LIMIT = 1 << 22
+#: … and where launches are computed, any below this
+COMPUTED_LIMIT = 1 << 26
 #: where no values are left but some are needed, this many zeros are made up at most
 ZEROS_LIMIT = 1 << 26
 
@@ -255,8 +257,33 @@ def take_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tup
 def without_values(shape: Iterable[int], dtype: torch.dtype | None, slack: int = 1) -> bool:
     """Whether a tensor of this size is kept as shape and dtype only."""
     dtype = dtype or torch.get_default_dtype()
+    if _computed:
+        return math.prod(shape) > COMPUTED_LIMIT
     limit = FLOAT_LIMIT if dtype.is_floating_point or dtype.is_complex else INTEGER_LIMIT
     return math.prod(shape) > slack * limit
+
+
+_computed = False
+
+
+def compute_values() -> None:
+    """From now on launches are computed: tensors carry values up to a larger size, and what nobody wrote is poison."""
+    global _computed
+    _computed = True
+
+
+def poisoned(tensor: torch.Tensor) -> torch.Tensor:
+    """Fresh memory: where launches are computed, filled with what no author expects, else as it is."""
+    if not _computed or tensor.is_meta:
+        return tensor
+    if (
+        tensor.element_size() == 1 and tensor.dtype != torch.bool
+    ):  # 0x7f is NaN in the types of eight bits that TileLang takes
+        tensor.view(torch.uint8).fill_(0x7F)
+        return tensor
+    if tensor.is_floating_point() or tensor.is_complex():
+        return tensor.fill_(math.nan)
+    return tensor if tensor.dtype == torch.bool else tensor.fill_(torch.iinfo(tensor.dtype).max)
 
 
 def values(tensor: torch.Tensor) -> torch.Tensor:

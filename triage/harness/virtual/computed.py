@@ -1,0 +1,112 @@
+"""Launches that the CPU twin computes, so that what the script compares afterwards is real.
+
+In *twin mode* (`spec["twin"]`) a launch on the virtual device is handed to the interpreter (`..twin`). What that cannot
+run, or not in time, is answered with made-up values as always, and the `twin` event says why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .signature import Parameter, Signature
+from .tensors import VirtualTensor, is_guessed, is_tainted
+
+#: seconds that the launches of one run may be computed for; the interpreter bounds the work of a single one
+SECONDS = 120.0
+#: what a tensor of this many bytes is not copied for: the arguments of the last launches are kept for experiments
+SNAPSHOT_LIMIT = 64 << 20
+#: dtypes of PyTorch that NumPy has only by `ml_dtypes`, under the same name
+NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+BITS = {1: torch.uint8, 2: torch.int16}
+
+
+class NotComputed(Exception):
+    """Why a launch is answered with made-up values."""
+
+
+def of(context: Any) -> Computing:
+    """The computing of a run in twin mode."""
+    global _computing
+    if _computing is None:
+        _computing = Computing(context)
+    return _computing
+
+
+_computing: Computing | None = None
+
+
+class Computing:
+    """The interpreter for the launches of one process."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self.seconds = float(context.spec["twin"].get("seconds", SECONDS))
+        self._spent = 0.0
+
+    def launch(
+        self,
+        kernel_id: str,
+        func: Any,
+        signature: Signature,
+        launch_id: str | None,
+        args: Sequence[Any],
+        results: Sequence[Any],
+    ) -> bool:
+        """Compute a launch in place; False where its values are to be made up. Of a launch without id nothing is told."""
+        began = time.monotonic()
+        told: dict[str, Any] = {"launch": launch_id, "kernel": kernel_id, "computed": False}
+        try:
+            outcome = self._run(func, signature, args, results)
+            told |= {
+                "computed": True,
+                "work": outcome.work,
+                "happenings": [dataclasses.asdict(h) for h in outcome.happenings],
+            }
+        except NotComputed as why:
+            told |= {"why": str(why), "at": None}
+        told["seconds"] = round(time.monotonic() - began, 4)
+        self._spent += time.monotonic() - began
+        if launch_id is not None:
+            self.context.emit("twin", **told)
+            self.context.computed = launch_id if told["computed"] else None
+        return bool(told["computed"])
+
+    def _run(self, func: Any, signature: Signature, args: Sequence[Any], results: Sequence[Any]) -> Any:
+        from .. import twin
+
+        if self._spent > self.seconds:
+            raise NotComputed(f"launches before this one took {self._spent:.0f} s")
+        if any(is_guessed(result) for result in results):
+            raise NotComputed("the size of an output is not known")
+        values: list[Any] = [None] * len(signature.parameters)
+        for index, value in (*zip(signature.inputs, args, strict=False), *zip(signature.outputs, results, strict=True)):
+            values[index] = value
+        arrays = [_array(p, v) for p, v in zip(signature.parameters, values, strict=True)]
+        for index in signature.outputs:
+            twin.poison(arrays[index])
+        try:
+            return twin.run(func, arrays, fresh=frozenset(signature.outputs))
+        except twin.Unsupported as error:
+            raise NotComputed(str(error)) from error
+
+
+def _array(parameter: Parameter, value: Any) -> Any:
+    """An argument as the interpreter takes it: a NumPy array over the memory of a tensor, or a number."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if is_tainted(value):
+        raise NotComputed(f"the values of {parameter.name} are made up")
+    payload = (value.payload if isinstance(value, VirtualTensor) else value).detach()
+    if payload.device.type != "cpu":
+        raise NotComputed(f"{parameter.name} has no values")
+    name = str(payload.dtype).removeprefix("torch.")
+    if name not in NARROW:
+        return (payload.view(torch.uint8) if name.startswith("float4") else payload).numpy()
+    import ml_dtypes
+
+    return payload.view(BITS[payload.element_size()]).numpy().view(getattr(ml_dtypes, name))
