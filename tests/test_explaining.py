@@ -292,3 +292,77 @@ def test_what_torch_builds_is_no_kernel_of_tilelang() -> None:
 def test_a_name_that_only_begins_like_tilelang_is_another_module(text: str) -> None:
     rule = explained(text).finding
     assert rule is None or rule.rule not in ("TLG003", "TLG077")
+
+
+GONE = [
+    'there is no error "no available layout found" any more since I fixed the layout, everything works now, thanks!',
+    'We do not see a "CUDA error: an illegal memory access was encountered" anymore. Question: is there a roadmap?',
+    'Since the update we do not see the\n"CUDA error: an illegal memory access was encountered" anymore.',
+    f"We never get `{K_MISMATCH}` any more.",
+    f"`{K_MISMATCH}` is fixed now, thanks",
+]
+
+
+@pytest.mark.parametrize("text", GONE)
+def test_an_error_that_a_report_says_is_gone_is_no_verdict(text: str) -> None:
+    found = explained(text)
+    assert (found.basis, found.category, found.is_explained) == ("nothing", None, False)
+    assert found.fits.fits and "the text says that it is not there" in show(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I do not understand why I get `{K_MISMATCH}`",
+        f"It doesn't work. `{K_MISMATCH}`",
+        "I never saw `no available layout found` before today",
+        "RuntimeError: could not load the module: CUDA error: an illegal memory access was encountered",
+    ],
+)
+def test_a_negation_about_something_else_leaves_the_error(text: str) -> None:
+    found = explained(text)
+    assert found.basis == "rule"
+
+
+@pytest.mark.parametrize(
+    ("text", "explains"),
+    [
+        (K_MISMATCH, True),  # a rule
+        ("KeyError: 'T.gemm'", True),  # a category
+        ("tvm.error.InternalError: Check failed: (n == m) is false: my pass", True),
+        ("Segmentation fault (core dumped)", True),  # a stage
+        ("java.lang.OutOfMemoryError: Java heap space\n\tat com.x.Y(Y.java:3)", False),
+        ("bash: triage: command not found", False),
+        ("my kernel gives wrong results", False),  # words
+    ],
+)  # fmt: skip
+def test_exit_status_says_whether_the_text_was_explained(text: str, explains: bool) -> None:
+    found = explained(text)
+    assert found.is_explained is explains
+    cause_unknown = found.finding is not None and "unknown cause" in found.finding.title
+    assert not (explains and cause_unknown)
+
+
+def test_a_rule_that_something_speaks_against_is_no_explanation() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/home/user/my.py", line 4, in <module>\n'
+        '    raise ValueError("no available layout found in my page")\nValueError: no available layout found in my page\n'
+    )
+    found = explained(text)
+    assert found.fits.fits and found.fits.fits[0].against and not found.is_explained
+    assert triage("-", stdin=text).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("around", "k_b"),
+    [
+        ("{} (expected, negative test)", 128),
+        ("see `{}`, swap dims.", 128),
+        ("{}.", 128),
+        ("{} * n", "128 * n"),
+        ("{}//n", "128//n"),
+    ],
+)
+def test_an_operand_that_is_a_number_ends_where_the_number_does(around: str, k_b: int | str) -> None:
+    finding = explained(around.format(K_MISMATCH)).finding
+    assert finding and finding.captures["k_b"] == k_b

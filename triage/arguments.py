@@ -94,7 +94,11 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--format", choices=("terminal", "md", "json"), default="terminal")
     report.add_argument("-o", dest="output", metavar="PATH", help="write there instead of to the terminal")
 
-    explain = commands.add_parser("explain", help="say what a rule means, or what a text says went wrong")
+    explain = commands.add_parser(
+        "explain", help="say what a rule means, or what a text says went wrong",
+        description="Say what a rule means, or what a text says went wrong. Exit status 0: a rule fits, or the error has a "
+        "category or a stage; 3: neither, also where only the words of a report hint at something.",
+    )  # fmt: skip
     explain.add_argument(
         "what", nargs="+", help="codes or names of rules as TLG014, an error text, a file that holds one, or - for standard input"
     )  # fmt: skip

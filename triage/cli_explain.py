@@ -99,5 +99,4 @@ def _explain_text(text: str, source: dict[str, object], as_json: bool) -> int:
         print(json.dumps(explaining.as_json(explanation, source, __version__), indent=1, allow_nan=False))
     else:
         show(explaining.show(explanation), _styles(("VERDICT", "FITS", "Nearest misses:")))
-    known = explanation.basis in ("rule", "stage") or explanation.fits.fits
-    return HEALTHY if known else UNKNOWN
+    return HEALTHY if explanation.is_explained else UNKNOWN

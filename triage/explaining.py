@@ -9,7 +9,7 @@ possible at most. Pure, but for `load_knowledge`.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from triage.knowledge.upstream import Issues, read_issues
 from triage.model import Category, Confidence, ErrorRecord, Finding, Owner, Quote, State, to_json
 from triage.ownership import owner_by_path
 from triage.readers import Reading, decisive, read_output
+from triage.readers.denial import is_denied, quotes_denied
 from triage.readers.installed import installed_tilelang
 from triage.readers.unwrap import Unwrapped, unwrap
 from triage.report.build import rank
@@ -41,6 +42,8 @@ LOOKED_UP = 200
 BEFORE, AFTER = 3, 80
 #: Findings beside the verdict, and lines of a summary, that are shown; columns of a page; characters of one line.
 SHOWN, WIDTH, LINE = 4, 96, 600
+#: What speaks against a rule whose words the text quotes as those of an error that is gone.
+DENIED = "the text says that it is not there"
 #: How the table of stages says that it went by words, which somebody who tells of a failure uses, too.
 BY_WORDING = "the wording"
 
@@ -93,6 +96,12 @@ class Explanation:
         return self.guess.owner_hint if self.guess and self.basis == "stage" else Owner.UNKNOWN
 
     @property
+    def is_explained(self) -> bool:
+        """Whether the text was explained: a rule reads its error or fits its words with nothing against it, or the error has a
+        category or a stage. What the words of a report hint at explains nothing."""
+        return self.basis in ("rule", "stage") or any(fit.against is None for fit in self.fits.fits)
+
+    @property
     def next(self) -> tuple[str, ...]:
         """What to do for a better signal."""
         if self.finding and self.finding.rule:
@@ -119,8 +128,11 @@ def explain_text(text: str, knowledge: Knowledge) -> Explanation:
     )
     unwrapped = unwrap(text)
     plain = Unwrapped(text, tuple(range(1, text.count("\n") + 2)))
-    chosen = min((_judged(source, knowledge.rules, seen) for source in _different(plain, unwrapped)), key=_worse)
-    fits = _fits(chosen, knowledge.rules)
+    chosen = min(
+        (_judged(source, text.split("\n"), knowledge.rules, seen) for source in _different(plain, unwrapped)),
+        key=_worse,
+    )
+    fits = _undenied(_fits(chosen, knowledge.rules))
     findings = chosen.findings or _looked_up(unwrapped, fits, knowledge, seen)
     best = findings[0] if findings else None
     guess = _guess(best, chosen.reading, knowledge.stages) if best and best.rule is None else None
@@ -130,7 +142,8 @@ def explain_text(text: str, knowledge: Knowledge) -> Explanation:
         best is None or best.category is None
     ) and not elsewhere:  # what was printed around another program's error is its
         plain_only = best is not None  # that it is an error is known already
-        symptoms = tuple(s for s in knowledge.symptoms.of(text) if s.score >= PLAIN or not plain_only)
+        told = _without(text, {fits.number(fit.line) for fit in fits.fits if fit.against == DENIED})
+        symptoms = tuple(s for s in knowledge.symptoms.of(told) if s.score >= PLAIN or not plain_only)
     rule = knowledge.rules.get(best.rule) if best and best.rule else None
     return Explanation(
         best, _basis(best, guess, symptoms), tuple(findings[1:]), guess, symptoms, fits, tilelang, rule.name if rule else None
@@ -150,12 +163,19 @@ def _different(plain: Unwrapped, unwrapped: Unwrapped) -> list[Unwrapped]:
     return [plain] if plain.text.splitlines() == unwrapped.text.splitlines() else [plain, unwrapped]
 
 
-def _judged(source: Unwrapped, rules: RuleSet, seen: Observability) -> _Judged:
+def _judged(source: Unwrapped, original: Sequence[str], rules: RuleSet, seen: Observability) -> _Judged:
     reading = read_output(source.text, ARTIFACT, owner_by_path)
+    reading = replace(reading, errors=tuple(e for e in reading.errors if not _is_denied(e, source, original)))
     run = {"tilelang.version": seen.tilelang} if seen.tilelang else {}
     found = find(reading.errors, reading.warnings, (), (), {"run": run}, rules, seen)
     faults, advice = [f for f in found if f.level != "advice"], [f for f in found if f.level == "advice"]
     return _Judged(source, reading, [_in_original(f, source) for f in (*rank(faults), *rank(advice))])
+
+
+def _is_denied(error: ErrorRecord, source: Unwrapped, original: Sequence[str]) -> bool:
+    """Whether the line that an error was read from quotes it to say that it is not there; a traceback is no quotation."""
+    number = source.number(error.quote.line) if error.quote and error.quote.line and not error.frames else None
+    return number is not None and quotes_denied(original[number - 1], original[number - 2] if number > 1 else "")
 
 
 def _worse(judged: _Judged) -> tuple[bool, bool, bool, bool, int]:
@@ -189,6 +209,24 @@ def _fits(judged: _Judged, rules: RuleSet) -> Fits:
     return replace(find_fits(text, rules, records), numbers=numbers)
 
 
+def _undenied(fits: Fits) -> Fits:
+    """With what speaks against those whose words the text says are not there."""
+    lines = fits.text.split("\n")
+
+    def seen(fit: Fit) -> Fit:
+        line, above = lines[fit.line - 1], lines[fit.line - 2] if fit.line > 1 else ""
+        start = fit.start - fits.text.rfind("\n", 0, fit.start) - 1
+        denied = is_denied(line, start, min(start + fit.end - fit.start, len(line)), above)
+        return replace(fit, against=DENIED) if denied and not fit.against else fit
+
+    return replace(fits, fits=tuple(sorted(map(seen, fits.fits), key=lambda fit: fit.against is not None)))
+
+
+def _without(text: str, numbers: Collection[int]) -> str:
+    """The text without some of its lines, counted from 1."""
+    return "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in numbers)
+
+
 def _lines_of(records: Sequence[Record]) -> Iterator[int]:
     for record in records:
         quote = record.error.quote if record.error else record.warning.quote if record.warning else None
@@ -199,11 +237,12 @@ def _lines_of(records: Sequence[Record]) -> Iterator[int]:
 def _looked_up(source: Unwrapped, fits: Fits, knowledge: Knowledge, seen: Observability) -> list[Finding]:
     """What lines come to that stand for themselves, without a type or a traceback: as the text of an error."""
     told = [fit.line for fit in fits.fits if fit.against is None]
+    denied = {fit.line for fit in fits.fits if fit.against == DENIED}
     lines = source.text.split("\n")[:LOOKED_UP]
     alone = sum(bool(line.strip()) for line in lines) == 1
     for at in [*(n - 1 for n in told if n <= len(lines)), *range(len(lines))]:
         line = lines[at].strip(" `'\"*")
-        if len(line.split()) < 2:
+        if len(line.split()) < 2 or at + 1 in denied or quotes_denied(line, lines[at - 1] if at else ""):
             continue
         error = ErrorRecord("exception", "", line, quote=Quote(lines[at], ARTIFACT, source.number(at + 1)))
         guess = knowledge.stages.stage_of(error)
@@ -348,7 +387,7 @@ def _verdict_lines(explanation: Explanation) -> Iterator[str]:
     for other in explanation.others[:SHOWN]:
         where = f" (line {other.quote.line})" if other.quote and other.quote.line else ""
         yield f"  also: {other.rule + ' ' if other.rule else ''}{printable(other.title)}{where}"
-    if best is None and not explanation.symptoms and not fits.fits:
+    if best is None and not explanation.symptoms and all(fit.against for fit in fits.fits):
         yield "  nothing in this text is an error that triage knows, and its words hint at nothing"
     for step in explanation.next:
         yield f"  next: {step}"

@@ -143,7 +143,7 @@ def _show_fit(fit: Fit, found: Fits) -> str:
         lines.append("  " + ", ".join(f"{name} = {conditions.show(value)}" for name, value in fit.captures.items()))
     if fit.against:
         lines.append(f"  but it is not this rule: {fit.against}")
-    if fit.open:
+    elif fit.open:
         lines.append(f"  not seen in this text: {'; '.join(fit.open)}")
     lines.append(f"  triage explain {rule.code}")
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from triage.model import ErrorRecord, Frame
 from triage.readers.blocks import bare_exception_line, starts_block
+from triage.readers.denial import is_denied
 from triage.readers.frames import frame_line, make_frame
 from triage.readers.lines import Line, quote
 from triage.readers.messages import mentions, spans
@@ -102,7 +103,7 @@ def _sentences(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
     found = []
     for at, line in enumerate(lines):
         match = _COMPILER.search(line.view)
-        if match is not None:
+        if match is not None and not _denied(lines, at, match):
             below = [after.view for after in lines[at + 1 : at + 1 + _BELOW] if _DETAIL.match(after.view)]
             text = "\n".join([_sentence(line.view[match.start() :]), *below])
             found.append(ErrorRecord("compiler", "nvcc", text, quote=quote(line, source.artifact)))
@@ -116,17 +117,22 @@ def _sentence(text: str) -> str:
 def _behind_prefixes(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
     return [
         _exception(match["type"], match["message"].rstrip("`'\")"), line, source)
-        for line in lines
-        if (match := _BEHIND_PREFIX.search(line.view)) is not None
+        for at, line in enumerate(lines)
+        if (match := _BEHIND_PREFIX.search(line.view)) is not None and not _denied(lines, at, match)
     ]
 
 
 def _codes(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
     return [
         ErrorRecord("check", "runtime", line.view.strip(), quote=quote(line, source.artifact))
-        for line in lines
-        if _CODES.search(line.view) is not None or _ASSERTION.search(line.view) is not None
+        for at, line in enumerate(lines)
+        if (match := _CODES.search(line.view) or _ASSERTION.search(line.view)) is not None
+        and not _denied(lines, at, match)
     ]
+
+
+def _denied(lines: Sequence[Line], at: int, match: re.Match[str]) -> bool:
+    return is_denied(lines[at].view, match.start(), match.end(), lines[at - 1].view if at else "")
 
 
 def _raised(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
