@@ -14,6 +14,7 @@ from triage.knowledge.upstream import load_issues
 from triage.lints.hazard import Hazard
 from triage.model import Confidence, ErrorRecord, FoundBy, Frame, Label, Location, Place, State, WarningRecord
 from triage.ownership import owner_by_path
+from triage.report.build import rank
 from triage.tools.base import Culprit
 
 RULES = load_rules()
@@ -355,3 +356,112 @@ def test_what_a_script_exits_for_is_what_went_wrong() -> None:
     )  # fmt: skip
     (finding,) = find([exit_], [], [], [], {"run": {"launches.virtual": 1}}, RULES, Observability())
     assert (finding.level, finding.summary) == ("fault", "'x'")
+
+
+MACRO = """\
+@T.macro
+def mul(a, b, c):
+    T.gemm(a, b, c)
+@tilelang.jit
+def make():
+    @T.prim_func
+    def main():
+        mul(A, B, C)
+        mul(A, D, C)
+try:
+    make()
+except Exception as e:
+    print(e)
+"""
+BUILDER = "/home/user/venv/lib/python3.12/site-packages/tilelang/language/eager/builder.py"
+GEMM = "/home/user/venv/lib/python3.12/site-packages/tilelang/language/gemm_op.py"
+OPERANDS = ErrorRecord(
+    "exception",
+    "AssertionError",
+    "T.gemm K shape check failed: K_A = 32, K_B = 64",
+    frames=(
+        Frame(SCRIPT, 11, "<module>", "make()", user=True),
+        Frame("/home/user/venv/lib/python3.12/site-packages/tilelang/jit/__init__.py", 553, "__call__", user=False),
+        Frame(SCRIPT, 6, "make", "@T.prim_func", user=True),
+        Frame(BUILDER, 1800, "prim_func", user=False),
+        Frame(SCRIPT, 9, "main", "mul(A, D, C)", user=True),
+        Frame(BUILDER, 1065, "__call__", user=False),
+        Frame(SCRIPT, 3, "mul", "T.gemm(a, b, c)", user=True),
+        Frame(GEMM, 83, "_gemm_dense_slots", user=False, raises=True),
+    ),
+    phase="build",
+    origin="event",
+)
+OF_MACRO = Observability("0.1.15", lambda file: MACRO if file == SCRIPT else None)
+
+
+def test_an_error_in_a_macro_names_the_call_that_the_frames_tell() -> None:
+    (finding,) = find([OPERANDS], [], [], [], {}, RULES, OF_MACRO)
+    assert (finding.rule, finding.location and finding.location.line) == ("TLG014", 3)
+    assert Label(SCRIPT, 9, "mul is called here") in finding.labels
+    assert not any(label.line in (6, 8, 11) for label in finding.labels)
+
+
+def test_a_hazard_in_a_macro_names_the_calls_it_may_be() -> None:
+    hazard = Hazard(
+        "gemm-operand-scope", "kernel:k1", Place(SCRIPT, 3),
+        fields={"operand": "C", "buffer": "C_s", "scope": "shared.dyn", "allowed": "local.fragment", "op": "gemm"},
+    )  # fmt: skip
+    (finding,) = find([], [], [hazard], [], {}, RULES, OF_MACRO)
+    assert [label.line for label in finding.labels] == [8, 9]
+
+
+LATER = ErrorRecord(
+    "exception", "KeyError", "'b'", frames=(Frame(SCRIPT, 20, "<module>", "n['b']", user=True),), origin="event"
+)
+
+
+@pytest.mark.parametrize(
+    ("later", "status", "passed", "told"),
+    [
+        ([], "succeeded", False, "the script caught this error itself, and ended without an error"),
+        ([], "failed", False, ""),
+        ([LATER], "failed", True, "the script caught this error itself, and ended with another error, KeyError"),
+        (
+            [replace(LATER, type="TypeError", message="'NoneType' object is not callable")], "failed", False,
+            "ended with another error, TypeError",
+        ),
+    ],
+)  # fmt: skip
+def test_an_error_that_the_script_caught_says_so(
+    later: list[ErrorRecord], status: str, passed: bool, told: str
+) -> None:
+    caught = replace(OPERANDS, handled=True)
+    found = find([caught, *later], [], [], [], {"run": {"run.status": status}}, RULES, OF_MACRO)
+    assert [f.rule for f in found] == ["TLG014", None][: 1 + len(later)]
+    assert (found[0].passed, found[0].level) == (passed, "fault")
+    assert told in found[0].summary and ("caught" in found[0].summary) == bool(told)
+    assert (Label(SCRIPT, 12, "the script catches the error here") in found[0].labels) == bool(told)
+    assert rank(found)[0] is found[-1 if passed else 0]
+
+
+def test_an_error_that_no_code_of_the_script_could_catch_is_not_called_caught() -> None:
+    inside = replace(OPERANDS, handled=True, frames=(replace(OPERANDS.frames[0], line=5), *OPERANDS.frames[1:]))
+    (finding,) = find([inside], [], [], [], {"run": {"run.status": "succeeded"}}, RULES, OF_MACRO)
+    assert "caught" not in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("line", "phase", "status", "stage"),
+    [
+        ("print(outt.shape)", None, "failed", None),
+        ("print(outt.shape)", None, None, "dsl"),  # a text alone: nobody knows what was being built
+        ("Y[i] = outt[i]", "build", "failed", "dsl"),
+        ("size = T.ceildiv(outt, 4)", None, "failed", "dsl"),
+    ],
+)
+def test_a_wrong_name_beside_the_kernels_is_in_none_of_their_stages(
+    line: str, phase: str | None, status: str | None, stage: str | None
+) -> None:
+    error = ErrorRecord(
+        "exception", "NameError", "name 'outt' is not defined", frames=(Frame(SCRIPT, 3, "f", line, user=True),),
+        phase=phase, origin="event",
+    )  # fmt: skip
+    run = {"run": {"run.status": status}} if status else {}
+    (finding,) = find([error], [], [], [], run, RULES, Observability("0.1.15"))
+    assert (finding.rule, finding.stage) == ("TLG093", stage)

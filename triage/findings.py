@@ -16,8 +16,9 @@ from triage.experiment import oracle
 from triage.knowledge.judge import Observability, fill, fold, judge, with_confidence
 from triage.knowledge.locate import names
 from triage.knowledge.made_up import about_made_up_values
-from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error
-from triage.knowledge.related import find_escapes, find_operands
+from triage.knowledge.match import Record, record_of_hazard, record_of_warning, records_of_error, user_raised
+from triage.knowledge.place import find_handler
+from triage.knowledge.related import find_escapes, find_expansions, find_operands
 from triage.knowledge.rule import RuleSet
 from triage.knowledge.stages import Stages
 from triage.lints.hazard import Hazard
@@ -50,6 +51,8 @@ OF_OPERANDS = re.compile(
 MOST_LABELS = 4
 #: cause of the findings about values that were never computed
 MADE_UP = "made-up-values"
+#: what an author's names and calls come to where the statement that sets them failed, and was caught
+OF_NOTHING = re.compile(r"\bNoneType\b|^cannot access local variable|^name '\w+' is not defined")
 #: An error in one of these ends the script before any hazard of a launch or of the values can show.
 BEFORE_LAUNCH = frozenset(STAGES[: STAGES.index("launch")])
 
@@ -69,9 +72,13 @@ def find(
     of_errors: list[Finding] = []
     of_stubs: list[Finding] = []
     latent: list[Finding] = []
+    last = next((e for e in reversed(errors) if not (e.handled or e.recovered or e.stubbed or e.latent)), None)
+    succeeded = facts.get("run", {}).get("run.status") == "succeeded"
     for error, found in _shared_causes_first(
         [(error, _of_error(error, culprits, facts, rules, seen)) for error in errors], facts
     ):
+        if last is not None or succeeded:
+            found = [_caught(f, error, last, seen) for f in found]
         (of_stubs if error.stubbed else latent if error.latent else of_errors).extend(found)
     if any(f.level == "fault" for f in of_errors):
         latent = [replace(f, level="advice") for f in latent]  # the run ended at something else
@@ -96,6 +103,7 @@ def find(
     if any(f.level == "fault" for f in findings):
         of_stubs = [replace(f, level="advice") for f in of_stubs]  # the script's own fault is what its author asked for
     findings += of_stubs
+    findings = [_with_expansions(f, seen) for f in findings]
     left_out = set(ignore)
     return [f for f in fold(findings) if f.rule not in left_out]
 
@@ -198,6 +206,35 @@ def _recovered(finding: Finding, error: ErrorRecord) -> Finding:
     return replace(finding, level="advice") if error.recovered else finding
 
 
+def _caught(finding: Finding, error: ErrorRecord, last: ErrorRecord | None, seen: Observability) -> Finding:
+    """The finding of an error that the script caught itself, and then ended well or of its `last` error.
+
+    That one comes first, but where it may have come of what the caught one left undone.
+    """
+    at = _handler(error, seen) if error.handled and not (error.recovered or error.stubbed or error.latent) else None
+    if at is None:
+        return finding
+    one = decisive(last) if last is not None else None
+    follows = one is None or user_raised(one) or OF_NOTHING.search(one.message) is not None
+    how = "ended without an error" if one is None else f"ended with another error, {one.type}"
+    return replace(
+        finding,
+        summary=f"{finding.summary}; the script caught this error itself, and {how}",
+        labels=(*finding.labels, at),
+        passed=not follows,
+    )
+
+
+def _handler(error: ErrorRecord, seen: Observability) -> Label | None:
+    """Where the script catches an error: the `except` around the innermost of its own calls that has one."""
+    for frame in reversed(error.frames):
+        source = seen.read_source(frame.file) if frame.user else None
+        line = find_handler(source, frame.line) if source is not None else None
+        if line is not None:
+            return Label(frame.file, line, "the script catches the error here")
+    return None
+
+
 def _at_culprit(
     finding: Finding, error: ErrorRecord, culprits: Sequence[Culprit], rules: RuleSet, seen: Observability
 ) -> Finding:
@@ -258,6 +295,17 @@ def _with_related(finding: Finding, told: str, seen: Observability) -> Finding:
     labels = [Label(at.file, one.line, one.text) for one in related if (at.file, one.line) not in taken]
     room = max(0, MOST_LABELS - len(finding.labels))
     return replace(finding, labels=(*finding.labels, *labels[:room]))
+
+
+def _with_expansions(finding: Finding, seen: Observability) -> Finding:
+    """The finding with the calls of the macro it lies in, where no frame told which of them it is."""
+    at = finding.location
+    source = seen.read_source(at.file) if at else None
+    calls = find_expansions(source, at.line) if at and source is not None else []
+    told = {(label.file, label.line) for label in finding.labels}
+    if at is None or any((at.file, one.line) in told for one in calls):
+        return finding
+    return replace(finding, labels=(*finding.labels, *(Label(at.file, one.line, one.text) for one in calls)))
 
 
 def _word(finding: Finding, rules: RuleSet) -> str | None:

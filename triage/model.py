@@ -390,6 +390,8 @@ class Finding:
     confidence: Confidence = Confidence.POSSIBLE
     signature: str = ""
     level: str = "fault"  # fault | advice
+    #: the script caught the error and ended of another one, which comes first
+    passed: bool = False
     about: str = "run"
     why: str = ""
     known_issues: tuple[dict[str, Any], ...] = ()

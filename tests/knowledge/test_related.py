@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.knowledge.related import MOST_OPERANDS, Related, find_escapes, find_operands
+from triage.knowledge.related import MOST_OPERANDS, Related, find_escapes, find_expansions, find_operands
 
 KERNEL = textwrap.dedent(
     """\
@@ -119,3 +119,33 @@ def test_any_text_is_taken(source: str, line: int, told: str) -> None:
 def test_a_line_lies_in_the_source(some: list[str], line: int) -> None:
     for one in (*find_operands("\n".join(some), line, ""), *find_escapes("\n".join(some), line, "variables (m, t, k)")):
         assert 1 <= one.line <= len(some)
+
+
+MACROS = """\
+@T.macro
+def load(dst, src):
+    T.copy(src, dst)
+
+@T.macro()
+def step(a, b, c):
+    T.gemm(a, b, c)
+
+def plain(a):
+    T.clear(a)
+
+@T.prim_func
+def main():
+    load(A, B)
+    step(A, B, C)
+    step(A, D, C)
+    plain(C)
+"""
+
+
+def test_the_calls_of_a_macro_are_named_where_it_fails() -> None:
+    assert lines(find_expansions(MACROS, 3)) == [(14, "load is called here")]
+    assert lines(find_expansions(MACROS, 7)) == [
+        (15, "step is called here, one of 2 calls"),
+        (16, "step is called here, one of 2 calls"),
+    ]
+    assert find_expansions(MACROS, 10) == find_expansions(MACROS, 15) == find_expansions("no python(", 1) == []

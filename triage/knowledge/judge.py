@@ -72,6 +72,8 @@ OF_PROGRAMS = (
     "AttributeError", "IndexError", "KeyError", "NameError", "TypeError", "UnboundLocalError", "ValueError",
     "ZeroDivisionError",
 )  # fmt: skip
+#: what a line is about that uses the tile language, or a kernel's factory
+TILE_LANGUAGE = re.compile(r"\b(?:T|tl|tilelang)\.")
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def judge(
 
 def _of_match(rule: Rule, record: Record, trial: Trial, facts: Mapping[str, Any], seen: Observability) -> Finding:
     """The finding with what upstream knows of it, which is nothing where the error may be another library's."""
-    finding = finding_of_rule(rule, record, trial, seen)
+    finding = finding_of_rule(rule, record, trial, facts, seen)
     limit = None if seen.of_tilelang else most(record, trial)
     if limit is not None and LADDER.index(finding.confidence) < LADDER.index(limit):
         finding = with_confidence(finding, limit)
@@ -173,7 +175,7 @@ def fold(findings: Sequence[Finding]) -> list[Finding]:
     return list(kept.values())
 
 
-def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observability) -> Finding:
+def finding_of_rule(rule: Rule, record: Record, trial: Trial, facts: Mapping[str, Any], seen: Observability) -> Finding:
     """The finding of one match."""
     confidence = confidence_of(rule, record, trial, seen.tilelang)
     values = {**record.fields, **trial.captures}
@@ -188,7 +190,7 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
         rule=rule.code,
         cause=rule.name,
         # a family of checks may stand in several stages: where this one was raised, its frames and its text say better
-        stage=record.fields.get("error.stage") or rule.stage,
+        stage=record.fields.get("error.stage") or (None if _is_plain_python(record, facts) else rule.stage),
         location=location,
         labels=labels_of(record, location, seen.read_source),
         quote=_quote(record),
@@ -202,6 +204,18 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, seen: Observabilit
         captures=dict(trial.captures),
         explains=rule.explains,
     )
+
+
+def _is_plain_python(record: Record, facts: Mapping[str, Any]) -> bool:
+    """Whether Python raised the error in a line of the script that neither builds a kernel nor uses the tile language.
+
+    A mistake of Python's own, a wrong name, looks the same in a kernel and beside it. Of a text nobody knows what ran.
+    """
+    error = record.error
+    frame = raising_frame(error) if error else None
+    if error is None or frame is None or is_text_only(facts):
+        return False
+    return frame.user is True and error.phase is None and TILE_LANGUAGE.search(frame.text) is None
 
 
 def confidence_of(rule: Rule, record: Record, trial: Trial, tilelang: str | None) -> Confidence:

@@ -22,6 +22,8 @@ ELSEWHERE = ("argument", "decorator", "launch", "return")
 MODULES = 3
 #: Folders above the importing file that are tried for an absolute import.
 FOLDERS = 3
+#: The file of tilelang that runs the body of a kernel, and of the macros called there.
+BUILDER = "tilelang/language/eager/builder.py"
 #: A decorator that runs the kernel's body; one that is called with arguments may itself be what is wrong.
 BUILDS = re.compile(r"\s*@\s*([\w.]+\s*(#.*)?$|[\w.]*\bprim_func\b)")
 
@@ -263,6 +265,23 @@ def _lines(source: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", source)
 
 
+def _expansions(record: Record) -> list[Label]:
+    """The calls inside a kernel that led into the macro, or the plain function, where its building failed, innermost first.
+
+    A macro may be called in several places, of which only one need be wrong. What called the kernel itself is not meant.
+    """
+    error = record.error
+    frames = error.frames if error else ()
+    users = [n for n, frame in enumerate(frames) if frame.user]
+    labels: list[Label] = []
+    for outer, inner in zip(reversed(users[:-1]), reversed(users[1:]), strict=True):
+        between = frames[outer + 1 : inner]
+        if BUILDS.match(frames[outer].text) or not all(f.file.replace("\\", "/").endswith(BUILDER) for f in between):
+            return labels
+        labels.append(Label(frames[outer].file, frames[outer].line, f"{frames[inner].function} is called here"))
+    return []  # nothing of it is known to stand in a kernel
+
+
 def labels_of(record: Record, location: Location | None, read_source: ReadSource) -> tuple[Label, ...]:
     """The record's own labels, the lines its text names, and the user's deepest frame, but for the location itself."""
     labels = list(record.labels)
@@ -275,6 +294,7 @@ def labels_of(record: Record, location: Location | None, read_source: ReadSource
     frame = user_frame(record)
     if frame and credible(frame, record, read_source(frame.file)):
         labels.append(Label(frame.file, frame.line, "the call that failed starts here"))
+        labels += _expansions(record)
     taken = {(location.file, location.line)} if location else set()
     kept = []
     for label in labels:

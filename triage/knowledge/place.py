@@ -225,6 +225,22 @@ def lines_of_function(source: str, function: str, line: int) -> range | None:
     return range(first, (found.end_lineno or found.lineno) + 1)
 
 
+def find_handler(source: str, line: int) -> int | None:
+    """The line of the first `except` of the innermost `try` around `line` that has one, in the function of that line."""
+    tree = parse_source(source)
+    if tree is None:
+        return None
+    scope = next(functions_at(tree, line), tree)
+    around = [
+        node
+        for node in own_statements(scope)
+        if isinstance(node, ast.Try)
+        and node.handlers
+        and node.body[0].lineno <= line <= (node.body[-1].end_lineno or node.body[-1].lineno)
+    ]
+    return max(around, key=lambda node: node.lineno).handlers[0].lineno if around else None
+
+
 def lines_that_name_constant(source: str, text: str) -> list[int]:
     """The lines where the string `text` is the default of a parameter, or all that is assigned to a variable."""
     tree = parse_source(source)

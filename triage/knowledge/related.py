@@ -1,4 +1,5 @@
-"""Second places worth a look beside a line of a kernel: where operands were made, where a loop's variable got out. Pure."""
+"""Second places worth a look beside a line of a kernel: where operands were made, where a loop's variable got out, where a
+macro is called. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from triage.knowledge.syntax import Function, base_of, calls_at, functions_at, n
 
 #: how many operands are told; what a report shows of one takes two or three lines
 MOST_OPERANDS = 3
+#: how many calls of a macro are told
+MOST_CALLS = 3
 #: calls of the DSL that work on whole buffers or regions of them
 OPERATOR = re.compile(r"(\w+_)?(gemm|copy|fill|clear|reduce|cumsum|cummax|im2col|transpose|atomic)(_\w+)?")
 #: calls of the DSL that make a buffer, and annotations that declare one
@@ -64,6 +67,22 @@ def find_escapes(source: str, line: int, told: str) -> list[Related]:
                     if name in read:
                         found[name] = Related(at, f"{name} takes {variable} out of its loop here")
     return sorted(found.values(), key=lambda related: related.line)
+
+
+def find_expansions(source: str, line: int) -> list[Related]:
+    """Where the macro around `line` is called: for a fault of its body, of which only one of the calls need be wrong."""
+    tree = parse_source(source)
+    macro = next(functions_at(tree, line), None) if tree else None
+    if tree is None or macro is None or not any(_is_macro(decorator) for decorator in macro.decorator_list):
+        return []
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and name_of(n.func) == macro.name]
+    lines = sorted({call.lineno for call in calls if macro not in functions_at(tree, call.lineno)})
+    one_of = "" if len(lines) == 1 else f", one of {len(lines)} calls"
+    return [Related(at, f"{macro.name} is called here{one_of}") for at in lines[:MOST_CALLS]]
+
+
+def _is_macro(decorator: ast.expr) -> bool:
+    return name_of(decorator.func if isinstance(decorator, ast.Call) else decorator) == "macro"
 
 
 def _made(tree: ast.Module, name: str, line: int) -> Related | None:

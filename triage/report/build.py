@@ -124,12 +124,13 @@ def no_more_than_shown(finding: Finding) -> Finding:
 
 
 def rank(findings: Sequence[Finding]) -> list[Finding]:
-    """Best first: by state, by category, by confidence; what another finding explains comes after it, and what only a stage
-    tells after what a rule tells; else as given."""
+    """Best first: by state, by category, by confidence; what another finding explains comes after it, what only a stage
+    tells after what a rule tells, and an error that the script got over after what ended it; else as given."""
     explained = {code for f in findings for code in f.explains}
 
-    def key(finding: Finding) -> tuple[int, bool, bool, int, int]:
+    def key(finding: Finding) -> tuple[bool, int, bool, bool, int, int]:
         return (
+            finding.passed,
             _STATE_ORDER.index(finding.state),
             finding.rule in explained,
             finding.rule is None,
