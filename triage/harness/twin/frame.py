@@ -1,0 +1,68 @@
+"""The state of a running kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .memory import Storage
+from .outcome import Happening, Observer, Place, Unsupported
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is known of a statement before it runs."""
+
+    path: str
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A buffer as an access sees it."""
+
+    name: str
+    scope: str
+
+
+class Frame:
+    """`variables` by slot, `memory` by number; `mask` says which lanes are active (None: all)."""
+
+    __slots__ = (
+        "at", "block", "broken", "expanded", "extents", "found", "limit", "mask", "memory", "observer", "observing",
+        "shapes", "statements", "variables", "work",
+    )  # fmt: skip
+
+    def __init__(self, slots: int, memories: int, shapes: int, limit: float, observer: Observer | None) -> None:
+        self.variables: list[Any] = [None] * slots
+        self.memory: list[Storage] = [None] * memories  # type: ignore[list-item]
+        self.shapes: list[Any] = [None] * shapes
+        self.mask: np.ndarray | None = None
+        #: extents of the axes
+        self.extents: list[int] = []
+        #: private memory that has lanes of parallel loops
+        self.expanded: list[Storage] = []
+        #: lanes that left the innermost loop by `break` or are done with this iteration
+        self.broken: np.ndarray | bool = False
+        self.block: tuple[int, ...] = ()
+        self.at = Statement("", None)
+        self.observer, self.observing = observer, False
+        self.found: dict[tuple[Any, ...], Happening] = {}
+        self.work, self.limit, self.statements = 0.0, limit, 0
+
+    def spend(self, elements: float) -> None:
+        self.work += elements
+        if self.work > self.limit:
+            raise Unsupported("more work than the limit", self.at.place)
+
+    def record(self, kind: str, buffer: str, extent: Any, indices: Any, count: int, **detail: Any) -> None:
+        key = (kind, buffer, self.at.path)
+        known = self.found.get(key)
+        if known is not None:
+            known.count += count
+            return
+        first = tuple(int(index) for index in indices)
+        detail["block"] = self.block
+        self.found[key] = Happening(kind, buffer, self.at.place, first, tuple(extent), count, detail)

@@ -1,0 +1,66 @@
+"""What a run of the twin gives back, and how it says that it cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+Place = dict[str, Any]  # {"file", "line"}
+
+
+class Unsupported(Exception):
+    """The interpreter does not know how to compute this kernel; `reason` is a stable short phrase."""
+
+    def __init__(self, reason: str, place: Place | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.place = place
+
+
+class AssertionFailed(Exception):
+    """An assertion of the kernel itself (`T.device_assert`, `T.assert`) does not hold."""
+
+    def __init__(self, text: str, place: Place | None, block: tuple[int, ...]) -> None:
+        super().__init__(text)
+        self.text, self.place, self.block = text, place, block
+
+
+@dataclass
+class Happening:
+    """Something that no right kernel does. `indices` are those of the first element, `count` counts elements."""
+
+    #: oob-read, oob-write, uninitialized-read, never-written, collision, division-by-zero
+    kind: str
+    buffer: str
+    place: Place | None
+    indices: tuple[int, ...]
+    #: the shape of the buffer
+    extent: tuple[int, ...]
+    count: int
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Outcome:
+    happenings: list[Happening]
+    #: element operations
+    work: float
+    #: statements executed
+    statements: int
+
+
+class Observer(Protocol):
+    def wants(self, block: tuple[int, ...]) -> bool: ...
+
+    def after(
+        self,
+        statement_path: str,
+        place: Place | None,
+        buffer_name: str,
+        block: tuple[int, ...],
+        iteration: tuple[int, ...],
+        read: Callable[[], np.ndarray],
+    ) -> None: ...
