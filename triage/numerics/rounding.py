@@ -23,6 +23,8 @@ SPREAD = 1 / math.sqrt(8 * math.log(2))
 CUT = 1 / (2 * math.log(2))
 #: sqrt(2 ln(2 K / p)) with a failure probability p of 1e-4 at K = 4096 (Higham and Mary, SISC 2019)
 LAMBDA = 6.0
+#: n equal terms are lost from n u = 1 on (a term is then half a spacing of the sum); errors are no longer random from half of that
+STANDSTILL = 0.5
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ class SumError:
 def gamma(n: float, u: float) -> float:
     """The worst that n roundings can do to a sum, over S: n u / (1 - n u); infinite where that bounds nothing."""
     return n * u / (1 - n * u) if n * u < 1 else math.inf
+
+
+def stagnates(k: float, kept: Accumulator) -> bool:
+    """Whether terms of one sign become too small beside their own sum: they are then lost, and the sum stands still."""
+    length = min(k, kept.promoted or k)
+    return not kept.format.exact and length / kept.group * kept.u > STANDSTILL
 
 
 def sum_error(k: float, kappa: float, kept: Accumulator, parts: int = 1) -> SumError:

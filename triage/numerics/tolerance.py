@@ -24,6 +24,7 @@ from triage.numerics.rounding import (
     SumError,
     accumulator_of,
     partial_sums,
+    stagnates,
     sum_error,
 )
 
@@ -295,12 +296,21 @@ def _said_of_reference(dot: Dot) -> str:
     return f"the reference is kept {kept} and reads {'the rounded inputs' if dot.reads_rounded else 'inputs that were not rounded'}"
 
 
+def k_of_part(dot: Dot) -> float:
+    """How many products go into one accumulator."""
+    return dot.k / max(1, dot.atomics)
+
+
 def _narrower(one: Format, other: Format) -> bool:
     return one.digits is not None and (other.digits is None or one.digits < other.digits)
 
 
 def _notes(dot: Dot, kappa: float, r: float) -> tuple[str, ...]:
     notes = []
+    if dot.data.same_sign and stagnates(k_of_part(dot), dot.accumulator):
+        notes.append(
+            f"a sum of one sign stands still in {dot.accumulator.name}: its terms are lost, and the error is larger than expected"
+        )
     if r * LARGEST > dot.output.largest and not dot.output.exact:
         notes.append(f"results of {r:.3g} rms may overflow {dot.output.name}, which ends at {dot.output.largest:.6g}")
     kept = dot.accumulator.format

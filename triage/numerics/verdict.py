@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from triage.numerics.formats import FORMATS
-from triage.numerics.rounding import Accumulator, accumulator_of
+from triage.numerics.rounding import Accumulator, accumulator_of, stagnates
 from triage.numerics.tolerance import (
     FIT_FACTOR,
     GROUPS,
@@ -17,6 +17,7 @@ from triage.numerics.tolerance import (
     Tolerance,
     Unknown,
     dot_model,
+    k_of_part,
     suggestion,
 )
 
@@ -161,9 +162,18 @@ def _fits(narrow: tuple[Model, ...], ideal: Model, measured: Measured) -> bool:
     expected = [model.rms(*_typical(model, measured)) for model in narrow]
     if measured.rms_error <= RMS_FACTOR * ideal.rms(*_typical(ideal, measured)):
         return False
-    if not min(expected) / FIT_FACTOR <= measured.rms_error <= max(expected) * FIT_FACTOR:
+    if measured.rms_error < min(expected) / FIT_FACTOR:
+        return False
+    if any(_stands_still(model) for model in narrow):  # nothing bounds the error but the result itself
+        return measured.rms_error <= measured.rms_result
+    if measured.rms_error > max(expected) * FIT_FACTOR:
         return False
     return any(not _above(model, replace(measured, outside=None)) for model in narrow)
+
+
+def _stands_still(model: Model) -> bool:
+    dot = model.dot
+    return dot is not None and dot.data.same_sign and stagnates(k_of_part(dot), dot.accumulator)
 
 
 # ------------------------------------------------------------------------------------------------------------------- saying
