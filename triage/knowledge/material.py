@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import codecs
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from triage.knowledge.decoding import decode
+
 #: Bytes that are read from each end: an error stands at the end of a log, or near its beginning.
 END = 8 << 20
-#: Bytes by which a binary is told, and the share of them that no text has.
+#: Characters by which a binary is told, and the share of stray ones among them that no text has.
 HEAD, STRANGE = 8192, 0.1
 #: Control characters that logs have: tabs, line feeds, carriage returns, escapes, form feeds, backspaces.
-USUAL = b"\t\n\r\x1b\x0c\x08\x07"
-#: How files begin that are no UTF-8; a shell of Windows writes such logs.
-MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+USUAL = "\t\n\r\x1b\x0c\x08\x07"
 
 
 class BinaryError(ValueError):
@@ -40,15 +39,15 @@ def read_material(stream: BinaryIO) -> Material:
     if len(kept) > END:
         left_out += len(kept) - END
         del kept[:-END]
-    encoding = next((name for mark, name in MARKS if first.startswith(mark)), "utf-8")
-    if encoding != "utf-16":
-        _refuse_binary(first[:HEAD])
-    between = b"\n" if left_out and encoding != "utf-16" else b""
-    return Material((first + between + bytes(kept)).decode(encoding, "replace"), left_out)
+    if left_out:
+        text = f"{decode(first)}\n{decode(bytes(kept))}"
+    else:
+        text = decode(first + bytes(kept))
+    _refuse_binary(text[:HEAD])
+    return Material(text, left_out)
 
 
-def _refuse_binary(head: bytes) -> None:
-    strange = sum(byte < 32 and byte not in USUAL for byte in head)
-    undecoded = head.decode("utf-8", "replace").count("\ufffd")
-    if head and max(strange, undecoded) > STRANGE * len(head):
+def _refuse_binary(head: str) -> None:
+    strange = sum(letter == "\ufffd" or (letter < " " and letter not in USUAL) for letter in head)
+    if strange > STRANGE * len(head):
         raise BinaryError("is binary, not a text")
