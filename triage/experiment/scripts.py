@@ -50,13 +50,17 @@ LIMITS = frozenset({"memory", "processes"})
 
 @dataclass(frozen=True)
 class Candidate:
-    """A changed script. `others`: paths and changed texts of modules that it imports. `trace`: record which of its lines ran."""
+    """A changed script. `others`: paths and changed texts of modules that it imports. `trace`: record which of its lines ran.
+
+    `twin`: have its launches computed on the CPU, with these options (`harness/virtual/computed.py`), None for not at all.
+    """
 
     source: str
     argv: tuple[str, ...] = ()
     call: str | None = None
     trace: bool = False
     others: tuple[tuple[str, str], ...] = ()
+    twin: tuple[tuple[str, Any], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -256,6 +260,7 @@ class ScriptRunner(Client):
             candidate.call,
             candidate.trace,
             candidate.others,
+            candidate.twin,
             str(self.path),
             str(self.cwd),
             self.python,
@@ -302,6 +307,7 @@ class ScriptRunner(Client):
             text=text,
             others=others,
             trace=candidate.trace,
+            twin=None if candidate.twin is None else dict(candidate.twin),
         )
         running = Running(id, subject, directory, seconds, time.monotonic() + seconds + MARGIN)
         self._running[directory.name] = running

@@ -128,6 +128,11 @@ class Observer:
             self._watch_comparisons(name)
         if self.context.mode == "virtual":
             self._virtual(name, module)
+        if name == "torch" and self.context.twin and self.context.twin.get("seed"):
+            from . import seeds
+
+            with self.context.guarded("move the seeds of the script"):
+                seeds.move(module, int(self.context.twin["seed"]))
         if name == "tilelang":
             from . import capture
 

@@ -130,6 +130,8 @@ class Capture:
             if self.context.mode == "virtual":
                 options = self._virtual_options(options)
             kernel = self.announce(func, out_idx, requested, options)
+            if self.context.twin is not None and target.is_cuda(options.get("target", self.context.target)):
+                return self._hand_out(None, func, out_idx, kernel)  # the twin reads the PrimFunc as it was written
             with self._compiling(kernel):
                 real = original(func, out_idx, *args, **options)
             return self._hand_out(real, func, out_idx, kernel)
@@ -380,16 +382,17 @@ class Capture:
     def _hand_out(self, real: Any, func: Any, out_idx: Any, kernel: Kernel) -> Any:
         from . import boot
 
-        with self.context.guarded("mark the kernel", kernel.id):
-            real.__dict__["_triage_id"] = kernel.id
-            real.__dict__["_triage_inputs"] = record.inputs(func, _indices(out_idx))
-            real.__dict__["_triage_returned"] = record.returned(func, _indices(out_idx))
-            real.__dict__["_triage_func"] = func
+        handed = real
         virtual = boot.virtual_device() if self.context.mode == "virtual" else None
         if hasattr(virtual, "wrap_kernel"):
             with self.context.guarded("wrap the kernel for the virtual device", kernel.id, needed=True):
-                return virtual.wrap_kernel(real, func, out_idx, self.context, kernel.id)
-        return real
+                handed = virtual.wrap_kernel(real, func, out_idx, self.context, kernel.id)
+        with self.context.guarded("mark the kernel", kernel.id):
+            handed.__dict__["_triage_id"] = kernel.id
+            handed.__dict__["_triage_inputs"] = record.inputs(func, _indices(out_idx))
+            handed.__dict__["_triage_returned"] = record.returned(func, _indices(out_idx))
+            handed.__dict__["_triage_func"] = func
+        return handed
 
     def _why_no_device_compile(self) -> str | None:
         if self.context.mode != "virtual":
