@@ -181,9 +181,12 @@ def _options(args: argparse.Namespace, rest: list[str], subject: list[str]) -> O
 
 def _known_architecture(arch: str) -> None:
     from triage.knowledge.files import rules_root
-    from triage.lints.devices import load_devices
+    from triage.lints.devices import DeviceTableError, load_devices
 
-    devices = load_devices(rules_root() / "reference" / "devices.toml")
+    try:
+        devices = load_devices(rules_root() / "reference" / "devices.toml")
+    except (DeviceTableError, OSError) as error:
+        raise UsageError(f"the table of architectures cannot be read: {error}") from None
     if re.fullmatch(r"sm_\d+[af]?", arch) is None or arch not in devices:
         known = ", ".join(name for name in devices if name.startswith("sm_"))
         raise UsageError(f"--arch {arch!r} is not known; known: {known}, also with the suffix a or f")
@@ -219,7 +222,7 @@ def _resume(args: argparse.Namespace) -> int:
         if args.step is not None:
             return _repeat(case, args)
         if not driver.reopen(case, budget=args.budget, experiments=not args.no_experiments):
-            print(f"triage: nothing of {case.path} can be done here that was not done before", file=sys.stderr)
+            console.say(f"nothing of {case.path} can be done here that was not done before")
         return _walk(case, args)
     except CaseUnusable as error:
         raise UsageError(str(error)) from None
@@ -284,7 +287,7 @@ def _deliver(session: Session, report: Report, apply: bool, status: int, page: T
     try:
         written = deliver(session, report, apply)
     except NotFixed as error:
-        print(f"triage: {'nothing was changed' if apply else 'no patch was written'}: {error}", file=sys.stderr)
+        console.say(f"{'nothing was changed' if apply else 'no patch was written'}: {error}")
         return USAGE if apply or error.refused else status
     patch = os.path.relpath(written.patch, written.root)
     if written.changed:
@@ -343,13 +346,13 @@ def _minimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
         reducer=args.reducer,
         jobs=args.jobs,
     )
-    print("triage: this runs changed copies of the script, in processes and folders of their own", file=sys.stderr)
+    console.say("this runs changed copies of the script, in processes and folders of their own")
     _stop_as_interrupt()
     try:
         with Progress(sys.stderr) as progress:
             result = minimize(request, progress.tell)
     except (NothingToMinimizeError, NotInstalledError, TemplateError) as error:
-        print(f"triage: nothing was minimized: {error}", file=sys.stderr)
+        console.say(f"nothing was minimized: {error}")
         return UNKNOWN
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{args.script} to {args.output}: {error}") from None
@@ -364,7 +367,6 @@ def _minimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
 def _bisect(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
     from triage.bisecting import NothingToBisectError, Request, bisect_script
     from triage.experiment.client import TemplateError
-    from triage.knowledge.switches import SwitchTableError
     from triage.progress import Progress
     from triage.report import switch_page
     from triage.report.text import encodable
@@ -377,8 +379,8 @@ def _bisect(args: argparse.Namespace, argv: Sequence[str] = ()) -> int:
     try:
         with Progress(sys.stderr) as progress:
             answers = bisect_script(request, progress.tell)
-    except (NothingToBisectError, TemplateError, SwitchTableError) as error:
-        print(f"triage: nothing was bisected: {error}", file=sys.stderr)
+    except (NothingToBisectError, TemplateError) as error:
+        console.say(f"nothing was bisected: {error}")
         return UNKNOWN
     pages = [
         switch_page.render(answer.title, answer.how, answer.found.sets, answer.found.neighbours) for answer in answers
@@ -422,6 +424,12 @@ def _clean(args: argparse.Namespace) -> int:
     return HEALTHY
 
 
+def _tolerance(args: argparse.Namespace) -> int:
+    from triage import cli_tolerance
+
+    return cli_tolerance.command(args)
+
+
 def _graph(args: argparse.Namespace) -> int:
     from triage.graph.check import check
     from triage.graph.draw import draw
@@ -438,7 +446,7 @@ def _graph(args: argparse.Namespace) -> int:
     problems = check(graph, SPECS, fact_types(root))
     sys.stdout.write(draw(graph, SPECS, args.format))
     for problem in problems:
-        print(f"triage graph: {problem}", file=sys.stderr)
+        console.say(f"graph: {problem}")
     return FAULT if problems else HEALTHY
 
 
@@ -458,6 +466,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "rules check": cli_rules.check_command,
     "rules mutate": cli_rules.mutate_command,
     "rules new": cli_rules.new_command,
+    "tolerance": _tolerance,
     "graph": _graph,
     "doctor": _doctor,
     "clean": _clean,

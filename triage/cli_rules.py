@@ -40,6 +40,8 @@ def check_command(args: argparse.Namespace) -> int:
         )
     except KeyError as error:
         raise _no_rule(error) from None
+    except OSError as error:
+        raise _no_access(error) from None
     show(show_checked(done, args.bless), DIFF)
     return FAULT if done.problems else HEALTHY
 
@@ -55,6 +57,8 @@ def mutate_command(args: argparse.Namespace) -> int:
         found = mutate_rules(_reader(), codes=[code.upper() for code in args.codes], sites=sites)
     except KeyError as error:
         raise _no_rule(error) from None
+    except OSError as error:
+        raise _no_access(error) from None
     show(show_mutated(found))
     return FAULT if any(one.untold for one in found) else HEALTHY
 
@@ -87,6 +91,10 @@ def _reader() -> Read:
 
 def _no_rule(error: KeyError) -> UsageError:
     return UsageError(f"there is no rule {error.args[0]}; `triage rules list` names them")
+
+
+def _no_access(error: OSError) -> UsageError:
+    return UsageError(f"{error.filename}: {error.strerror}")
 
 
 def _read_log(name: str) -> str:

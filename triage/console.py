@@ -34,10 +34,10 @@ def discard(stream: TextIO) -> None:
 
 def say(text: str) -> None:
     """Say something on standard error; where that cannot be written, the exit status has to do."""
-    from triage.report.text import visible
+    from triage.report.text import defuse, encodable, visible
 
     try:
-        print(f"triage: {visible(text)}", file=sys.stderr)
+        print(encodable(defuse(f"triage: {visible(text)}"), sys.stderr.encoding or "utf-8"), file=sys.stderr)
     except OSError:
         discard(sys.stderr)
 

@@ -5,7 +5,6 @@ Pure: the reference tables come in as data (`load_reference` reads them), the ma
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +19,7 @@ from triage.abilities import (
     abilities,
     cuda_torch_line,
 )
+from triage.knowledge.files import read_table, taken_apart
 from triage.probe import Import, ImportStatus, Machine
 from triage.versions import VersionError, key, requirement, satisfies
 
@@ -84,10 +84,15 @@ class Diagnosis:
 
 
 def load_reference(root: Path) -> Reference:
-    """Read `reference/upstream_tools.toml` and `reference/versions.toml` below the rules folder `root`."""
-    tools = tomllib.loads((root / "reference" / "upstream_tools.toml").read_text("utf-8"))["tool"]
-    pairs = tomllib.loads((root / "reference" / "versions.toml").read_text("utf-8"))["pair"]
-    return Reference(tuple(UpstreamTool(**t) for t in tools), tuple(BadPair(**p) for p in pairs))
+    """Read `reference/upstream_tools.toml` and `reference/versions.toml` below the rules folder `root`.
+
+    Raises `FileError`.
+    """
+    tools, pairs = root / "reference" / "upstream_tools.toml", root / "reference" / "versions.toml"
+    with taken_apart(tools):
+        known = tuple(UpstreamTool(**tool) for tool in read_table(tools)["tool"])
+    with taken_apart(pairs):
+        return Reference(known, tuple(BadPair(**pair) for pair in read_table(pairs)["pair"]))
 
 
 def diagnose(machine: Machine, reference: Reference, checked_with: Mapping[str, Iterable[str]]) -> Diagnosis:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ from rule_samples import ROOT, RULE, read_log, rule_file, tile_error
 from triage.knowledge.check import Checked, check_rules, show_checked
 from triage.knowledge.fits import find_fits
 from triage.knowledge.fixtures import FixtureError, fixture_paths, read_fixture, take_marks
-from triage.knowledge.load import load_rules
+from triage.knowledge.load import load_rules, read_all
 from triage.knowledge.match import Record, records_of_error, search, try_rule
 from triage.knowledge.new import new_rule, next_code
 from triage.knowledge.pattern import alternatives
@@ -135,6 +136,61 @@ def test_a_broken_name_of_a_fact_does_not_hide_what_is_wrong_with_the_rules(root
     assert len(found) == 2 and "says: {least}" in found[1]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("tile of", "(tile of", ".toml:10: text is not a regular expression"),
+        ("raised_in", 'when = ["error.type ~~ x"]\nraised_in', ".toml:11: when: 'error.type ~~ x'"),
+        ("raised_in", "raised_ni", ".toml:11: unknown key 'raised_ni'"),
+        ("[match]", "[mtach]", ".toml:8: unknown key 'mtach'"),
+        ('raised_in = ["tilelang/tile.py"]', "raised_in = 3", ".toml:11: raised_in must be a list"),
+        ('code = "TLG901"', 'code = "TLG904"', ".toml:1: the file should be called TLG904-"),
+        ("{width} wide", "{height} wide", ".toml:14: says: {height} is neither"),
+        ("raised_in", 'when = ["error.tpye == ValueError"]\nraised_in', "error.tpye is neither a declared fact nor"),
+        ('raised_in = ["tilelang/tile.py"]\n', "", ".toml:8: any script can raise"),
+    ],
+)
+def test_one_mistake_is_told_once_however_much_follows_from_it(root: Path, old: str, new: str, words: str) -> None:
+    """The rule has many hits, another rule explains it, and a third has hits that the broken one would take."""
+    check_rules(read_log, root, bless=True)
+    for number in range(3):
+        shutil.copy(
+            root / "generation/TLG901-tile-too-wide/hit-plain.log",
+            root / f"generation/TLG901-tile-too-wide/hit-{number}.log",
+        )
+    for code, name, verb in (("TLG902", "strip", "strip of"), ("TLG903", "slab", "slab of")):
+        text = RULE.replace("TLG901", code).replace("tile-too-wide", name).replace("tile of", verb)
+        rule_file(root, ('explains = ["TLG901"]\n' if code == "TLG902" else "") + text, f"{code}-{name}")
+        fixture(root, "hit-a.log", TRACE.replace("tile of", verb), f"{code}-{name}")
+        fixture(root, "miss-own.log", OWN.replace("tile of", verb), f"{code}-{name}")
+    assert texts(check_rules(read_log, root)) == []
+    assert old in RULE
+    rule_file(root, RULE.replace(old, new, 1))
+    found = [text for text in texts(check_rules(read_log, root)) if "is missing" not in text]
+    assert len(found) == 1 and words in found[0], found
+    rules, _ = read_all(root)
+    assert [rule.code for rule in rules][-2:] == ["TLG902", "TLG903"]
+
+
+def test_a_code_asks_for_the_file_of_its_name_too(root: Path) -> None:
+    rule_file(root, RULE.replace('code = "TLG901"', 'code = "TLG904"'))
+    for code in ("TLG901", "TLG904"):
+        done = check_rules(read_log, root, codes=[code])
+        assert len(done.problems) == 1 and "should be called TLG904-" in texts(done)[0]
+    assert show_checked(done).endswith("1 problem; 1 not tried against fixtures for what is wrong with them\n")
+
+
+def test_blessing_leaves_every_other_byte_of_a_log_as_it_is(root: Path) -> None:
+    """A progress bar returns to the begin of its line, a form feed or a separator of Unicode ends none."""
+    raw = ("10%\r 50%\r100%\nfine\x0c\u2028still fine\r\n" + TRACE).encode()
+    path = fixture(root, "hit-plain.log", "")
+    path.write_bytes(raw)
+    check_rules(read_log, root, bless=True)
+    *above, mark = path.read_bytes().splitlines(keepends=True)
+    assert b"".join(above) == raw and mark == b"#^ TLG901 name=A_s width=96 most=64\n"
+    assert texts(check_rules(read_log, root)) == []
+
+
 def test_a_rule_needs_a_hit_and_a_miss_that_is_near(root: Path) -> None:
     (root / "generation/TLG901-tile-too-wide/hit-plain.log").unlink()
     fixture(root, "miss-own-raise.log", "ValueError: quite another thing\n")
@@ -231,8 +287,8 @@ def test_a_mark_that_is_none_is_named_with_its_line(root: Path) -> None:
 
 
 def test_words_of_another_library_must_not_match(root: Path) -> None:
-    """A rule that asks neither for the raising frame nor for a kind without one takes anybody's words."""
-    rule_file(root, RULE.replace('raised_in = ["tilelang/tile.py"]', 'when = ["error.type == ValueError"]'))
+    """A rule that names too little of the raising file takes anybody's words."""
+    rule_file(root, RULE.replace('"tilelang/tile.py"', '"tilelang/tile.py", "verify.py"'))
     assert "TLG901-tile-too-wide/hit-plain.log: TLG901 matches when another library says the same words" in texts(
         check_rules(read_log, root)
     )
@@ -272,6 +328,8 @@ def test_recorded_records_are_fixtures_too(root: Path) -> None:
         '{"on": "error", "data": 3}',
         '{"on": "sound", "data": {}}',
         '[{"on": "hazard", "data": {}}]',
+        '{"on": "log", "data": "tile", "facts": 3}',
+        "[" * 100_000,
         "3",
     ):
         path = fixture(root, "hit-recorded.json", wrong)

@@ -19,6 +19,7 @@ from triage.knowledge.fixtures import (
     blessed,
     fixture_paths,
     fixture_text,
+    lines_of,
     mark_problems,
     name_of,
     read_fixture,
@@ -59,6 +60,8 @@ class Checked:
     from_source: int = 0
     misses: int = 0
     unmarked: int = 0
+    #: rules that were not tried against fixtures, because something is wrong with what they match
+    untried: int = 0
     blessings: list[Blessing] = field(default_factory=list)
 
 
@@ -75,7 +78,8 @@ def check_rules(
     `strategies` are the repairs that a rule may name; None leaves that unchecked. What only follows from another problem is
     not told: a rule of which something is lost is not tried, and without the names of facts no condition is looked at.
 
-    Raises `KeyError` for a code without a rule, `NoRulesError` without a rules folder.
+    Raises `KeyError` for a code without a rule, `NoRulesError` without a rules folder, `OSError` where a fixture cannot be
+    blessed.
     """
     root = root or rules_root()
     files = read_files(root)
@@ -90,6 +94,7 @@ def check_rules(
     done.problems += [problem for problem in problems_across(files) if problem.file in shown]
     told = {file.shown: _told(file, names, strategies) for file in asked}
     done.problems += [file.problem(*one) for file in asked for one in told[file.shown]]
+    done.untried = sum(not _can_be_tried(file, told[file.shown]) for file in asked)
     sound = [file for file in files if _can_be_tried(file, told.get(file.shown, ()))]
     run = _Check(read, RuleSet(tuple(file.rule for file in sound if file.rule), root), bless, done)
     for file in sound:
@@ -136,9 +141,10 @@ def show_checked(done: Checked, blessed: bool = False) -> str:
         parts += [show_blessing(blessing) for blessing in done.blessings]
     source = f"{done.from_source} of them from source, " if done.from_source else ""
     count = len(done.problems)
+    untried = f"; {done.untried} not tried against fixtures for what is wrong with them" if done.untried else ""
     parts.append(
         f"{done.rules} rules, {done.hits} hits ({source}{done.unmarked} without a mark), {done.misses} near misses: "
-        f"{count or 'no'} problem{'' if count == 1 else 's'}\n"
+        f"{count or 'no'} problem{'' if count == 1 else 's'}{untried}\n"
     )
     return "".join(parts)
 
@@ -146,7 +152,7 @@ def show_checked(done: Checked, blessed: bool = False) -> str:
 def show_blessing(blessing: Blessing) -> str:
     """What blessing changes in a fixture, as a unified diff."""
     name = name_of(blessing.path)
-    before, after = (text.splitlines(keepends=True) for text in (blessing.before, blessing.after))
+    before, after = map(lines_of, (blessing.before, blessing.after))
     return "\n".join(line.rstrip("\n") for line in difflib.unified_diff(before, after, name, name, n=1)) + "\n"
 
 
@@ -218,7 +224,7 @@ class _Check:
             if before != after:
                 self.done.blessings.append(Blessing(fixture.path, before, after))
             if self.bless:
-                fixture.path.write_text(after, "utf-8")
+                fixture.path.write_bytes(after.encode())
                 return []
             self.done.unmarked += not fixture.marks
         forged = [said_elsewhere(record) for record, _ in trials]

@@ -93,7 +93,7 @@ def parse(text: str, path: Path) -> dict[str, Any]:
     except tomli.TOMLDecodeError as error:
         raise FileError(path, error.lineno, f"not TOML: {error}") from None
     except RecursionError:
-        raise FileError(path, None, "not TOML that can be read: nested too deep") from None
+        raise FileError(path, None, "cannot be read: nested too deep") from None
 
 
 @contextmanager

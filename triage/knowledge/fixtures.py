@@ -12,6 +12,7 @@ warning or a kernel, or a lint its hazard.
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from triage.knowledge.files import KnowledgeError
+from triage.knowledge.files import FileError, KnowledgeError, read_text
 from triage.knowledge.match import (
     Record,
     Trial,
@@ -134,13 +135,14 @@ def read_fixture(path: Path, read: Read) -> Fixture:
 def fixture_text(path: Path) -> str:
     """The text of a fixture as the file has it, marks and all. Raises `FixtureError`."""
     try:
-        return path.read_text("utf-8")
-    except OSError as error:
-        raise FixtureError(Problem(name_of(path), None, f"cannot be read: {error.strerror}")) from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        why = f"cannot be read, it is not UTF-8: byte {error.object[error.start]:#04x}, {error.reason}"
-        raise FixtureError(Problem(name_of(path), line, why)) from None
+        return read_text(path)
+    except FileError as error:
+        raise FixtureError(Problem(name_of(path), error.line, error.why)) from None
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines with their ends. Only a line feed ends one, as readers count them: a progress bar is one line."""
+    return list(io.StringIO(text, newline="\n"))
 
 
 def name_of(path: Path) -> str:
@@ -152,7 +154,7 @@ def take_marks(raw: str) -> tuple[str, list[Mark]]:
     """The text without its marks, and the marks. Raises `ValueError` for a mark that is none."""
     kept: list[str] = []
     marks = []
-    for number, line in enumerate(raw.splitlines(keepends=True), 1):
+    for number, line in enumerate(lines_of(raw), 1):
         if line.startswith(MARK):
             marks.append(_mark(line, len(kept), number))
         else:
@@ -212,7 +214,7 @@ def _record(entry: Mapping[str, Any]) -> Record:
 def mark_problems(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, Trial]]) -> list[tuple[int, str]]:
     """What the marks of a hit say and the match does not do, with the line of the mark in the file."""
     problems = []
-    lines = fixture.text.splitlines()
+    lines = lines_of(fixture.text)
     for mark in fixture.marks:
         if mark.code != rule.code:
             problems.append((mark.at, f"marks {mark.code} beside {rule.code}"))
@@ -253,7 +255,7 @@ def _first_line(rule: Rule, record: Record) -> str | None:
 def blessed(fixture: Fixture, rule: Rule, trials: Sequence[tuple[Record, Trial]]) -> str:
     """The text of a hit with a mark below the first line of every match; of one that stands in none, below the line
     in which its error was read."""
-    lines = fixture.text.splitlines(keepends=True)
+    lines = lines_of(fixture.text)
     marks: dict[int, str] = {}
     for record, trial in trials:
         first = _first_line(rule, record)

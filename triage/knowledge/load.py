@@ -270,7 +270,7 @@ class _Reader:
     def _together(self, match: dict[str, Any], claim: dict[str, Any]) -> None:
         """Keys that need each other."""
         given = self.data.get("match", {})
-        if isinstance(given, dict) and not given.get("text") and not given.get("when"):
+        if isinstance(given, dict) and given and not given.get("text") and not given.get("when"):
             self._wrong("match", "on", "a rule needs text or when")
         if (claim.get("place") in schema.NAMING_PLACES) != ("argument" in claim):
             self._wrong("claim", "place", f"place = {' or '.join(schema.NAMING_PLACES)} and argument belong together")

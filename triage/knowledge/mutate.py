@@ -128,7 +128,7 @@ def show_mutated(found: Sequence[Mutated]) -> str:
     tried = [one for one in found if not one.untold]
     held = sum(1 for one in tried if not any(survivor.takes for survivor in one.survivors))
     if len(tried) < len(found):
-        lines.append(f"{len(found) - len(tried)} rules were not tried; `triage rules check` says more")
+        lines.append(f"not tried: {len(found) - len(tried)}; `triage rules check` says more")
     lines.append(
         f"{len(tried)} rules, {mutants} mutants: fixtures catch {mutants - len(survivors)}, {taking} more take another error of "
         f"upstream, {len(survivors) - taking} take none that is known; {held} rules need no further near miss"

@@ -205,6 +205,10 @@ class _Reader:
             self._wrong(None, f"unknown key {unknown[0]!r}")
         if data.get("schema") != SCHEMA:
             self._wrong(None, f"schema is {data.get('schema')!r}, expected {SCHEMA!r}")
+        for name in ("releases", "issue"):
+            if not isinstance(data.get(name, []), list):
+                self._wrong(None, f"{name} must be a list")
+                data = {key_: value for key_, value in data.items() if key_ != name}
         releases = tuple(data.get("releases", ()))
         if not releases or list(releases) != sorted(releases, key=self._key):
             self._wrong(None, "releases must list every release, the oldest first")
