@@ -104,6 +104,8 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     explain.add_argument("--json", action="store_true", help="print JSON")
 
+    _tolerance(commands.add_parser("tolerance", help="how much a right kernel may differ from its reference"))
+
     rules = commands.add_parser("rules", help="list, check and make rules")
     actions = rules.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("list", help="all rules, a line each")
@@ -134,6 +136,33 @@ def parser() -> argparse.ArgumentParser:
     return words
 
 
+def _tolerance(words: argparse.ArgumentParser) -> None:
+    words.add_argument("--dtype", required=True, metavar="TYPE", help="format of the result, as float16")
+    words.add_argument("--k", required=True, type=_length, help="how many products or terms make one result")
+    words.add_argument(
+        "--op", default="gemm", metavar="OP",
+        help="gemm (default), sum, softmax, rmsnorm, layernorm, attention, or a chain as exp,mul,cast:float16",
+    )  # fmt: skip
+    words.add_argument("--in", dest="inputs", metavar="TYPE", help="format of the inputs (that of the result)")
+    words.add_argument(
+        "--accum", metavar="TYPE",
+        help="format of the accumulator (float32), hopper-fp8 or hopper-fp8-promoted; of other operations, of their arithmetic",
+    )  # fmt: skip
+    words.add_argument("--reference", metavar="TYPE", help="format the reference is kept in (that of the result), or exact")
+    words.add_argument(
+        "--unrounded", action="store_true", help="the reference reads the inputs before they were rounded"
+    )
+    words.add_argument("--atomics", type=_length, default=0, metavar="N", help="N partial sums are added by atomics")
+    words.add_argument("--same-sign", action="store_true", help="all products or terms have one sign")
+    words.add_argument("--range", type=_positive, metavar="X", default=9.0, help="how large arguments of exp are (9)")
+    words.add_argument("--offset", type=_size, metavar="X", default=1.0, help="layernorm: mean over deviation (1)")
+    words.add_argument("--depth", type=_length, metavar="D", default=64, help="attention: extent of a head (64)")
+    words.add_argument("--fast-math", action="store_true", help="exp and divisions are fast-math intrinsics")
+    words.add_argument("--rms", type=_positive, metavar="R", help="rms of your results (else that of normal inputs)")
+    words.add_argument("--measured", type=_positive, metavar="E", help="judge an rms error of E over the rms of the result")
+    words.add_argument("--json", metavar="PATH", help="write it as JSON there; - for standard output")
+
+
 def _walk_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=_seconds, default=120.0, metavar="S", help="seconds for experiments (120)")
     parser.add_argument("--no-experiments", action="store_true", help="run nothing but the script itself")
@@ -149,6 +178,30 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 1024:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
     return int(text)
+
+
+def _length(text: str) -> int:
+    # no sum of a kernel is longer than an address space
+    if not text.isdecimal() or not 1 <= int(text) <= 2**48:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of terms")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    value = _size(text)
+    if not value:
+        raise argparse.ArgumentTypeError("0 is not positive")
+    return value
+
+
+def _size(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is negative or no finite number")
+    return value
 
 
 def _seconds(text: str) -> float:

@@ -430,6 +430,12 @@ def _tolerance(args: argparse.Namespace) -> int:
     return cli_tolerance.command(args)
 
 
+def _tolerance(args: argparse.Namespace) -> int:
+    from triage import cli_tolerance
+
+    return cli_tolerance.command(args)
+
+
 def _graph(args: argparse.Namespace) -> int:
     from triage.graph.check import check
     from triage.graph.draw import draw
@@ -466,6 +472,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "rules check": cli_rules.check_command,
     "rules mutate": cli_rules.mutate_command,
     "rules new": cli_rules.new_command,
+    "tolerance": _tolerance,
     "tolerance": _tolerance,
     "graph": _graph,
     "doctor": _doctor,

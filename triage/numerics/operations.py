@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triage.numerics.formats import Format, UnknownFormat, format_of
 from triage.numerics.rounding import SPREAD, Accumulator, sum_error
@@ -75,6 +75,7 @@ TABLE: Mapping[str, Operation] = {
     "silu": Operation("1 + magnitude", 3.5, (5.5, 1.173)),
     **dict.fromkeys(("add", "sub"), Operation("condition", 0.5)),
 }
+REDUCTIONS = frozenset({"sum", "mean", "mean_square"})
 #: operations that are known by name, and why their error relative to the result is not
 CANCELS = {
     "gelu": "for negative x the two parts of 1 + erf(x) cancel; only its error relative to |x| is small",
@@ -150,7 +151,7 @@ def _through(step: Step, error: _Error, compute: Format, fast: bool, assumptions
         except UnknownFormat as why:
             raise _NotKnown(str(why)) from None
         error.added(SPREAD * to.u, to.u)
-    elif step.name in ("sum", "mean", "mean_square"):
+    elif step.name in REDUCTIONS:
         _reduced(step, error, compute, assumptions)
     elif step.name in TABLE:
         known = TABLE[step.name]
@@ -219,9 +220,10 @@ def softmax_model(
     exponential = [Step("add_same_sign"), Step("mul"), Step("exp", magnitude=spread)]
     steps = [*exponential, Step("div")]
     sums = [*exponential, Step("sum", count=n)]
-    return _both(
+    model = _both(
         what, steps, sums, (compute, output, reference), fast, f"scores lie within {spread:g} below their maximum"
     )
+    return _of_size(model, 1 / n, f"results are of about 1 / {n}")
 
 
 def rmsnorm_model(
@@ -287,16 +289,24 @@ def attention_model(
         says = f"rounded to {inputs.name} before they meet V"
         terms.append(_weighted("probabilities", says, SPREAD * inputs.u, inputs.u, most))
     assumptions = [
-        *weights.assumptions[:-1],
+        *weights.assumptions[:-2],
         "values have random signs",
         "the reference keeps scores and probabilities in float32",
     ]
-    return _model(f"attention over {n} keys of depth {depth}", terms, single, output, reference, assumptions)
+    model = _model(f"attention over {n} keys of depth {depth}", terms, single, output, reference, assumptions)
+    return _of_size(model, most / n, f"values are of about 1, results of about 1 / sqrt({n})")
 
 
 def _weighted(name: str, says: str, rms: float, worst: float, most: float) -> Term:
     """Independent relative errors of the weights of a sum: S is the rms of the results here."""
     return Term(name, says, per_s2=rms**2, worst_s=worst * most)
+
+
+def _of_size(model: Model | Unknown, size: float, assumption: str) -> Model | Unknown:
+    """The same model for results of another size, which only an absolute tolerance depends on."""
+    if isinstance(model, Unknown):
+        return model
+    return replace(model, s=size, r=size, assumptions=(*model.assumptions, assumption))
 
 
 def _both(

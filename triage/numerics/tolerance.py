@@ -37,6 +37,8 @@ ELEMENT_FACTOR = 8.0
 FIT_FACTOR = 1.5
 #: The largest of 10^8 normal results over their rms.
 LARGEST = 6.0
+#: The smallest normal number of float32 and bfloat16; below it zero is as good.
+SMALLEST = 2.0**-126
 #: A race and not the order of atomic additions makes runs differ by more than this times sqrt(n) u S.
 RACE_FACTOR = 10.0
 #: groups in which products may have been added before an accumulator was rounded: none, an instruction's, a tile's
@@ -194,7 +196,8 @@ def suggestion(model: Model, s: float, r: float) -> Tolerance:
     bounded = one_two_five(sum(term.worst_r for term in model.terms if term.bounded))
     if 0 < bounded < pairs[0].rtol:
         pairs.append(Tolerance(bounded, one_two_five(exact.atol + (exact.rtol - bounded) * LARGEST * r)))
-    return min(pairs, key=lambda pair: pair.atol + pair.rtol * r)
+    best = min(pairs, key=lambda pair: pair.atol + pair.rtol * r)
+    return best if best.atol >= SMALLEST else replace(best, atol=0.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------- models
@@ -208,13 +211,12 @@ def dot_model(dot: Dot) -> Model:
     if dot.atomics:
         terms.append(_atomics(dot))
     terms += [_output(dot), *_reference(dot)]
-    kind = "exact" if dot.accumulator.format.exact else _kept(dot.accumulator)
     what = (
         f"sum of {k} products of {dot.inputs.name}, accumulated in {dot.accumulator.name}, stored as {dot.output.name}"
     )
-    assumptions = [dot.data.says, f"accumulation: {kind}", _said_of_reference(dot)]
+    assumptions = [_said_of_reference(dot)]
     if not dot.accumulator.format.exact:
-        assumptions.append("terms come in an order that has nothing to do with their values")
+        assumptions = [dot.data.says, *assumptions, "terms come in an order that has nothing to do with their values"]
     if not dot.declared:
         assumptions.append(f"the accumulator is {dot.accumulator.name}; the program was not asked")
     return Model(what, dot.output, tuple(terms), s, r, tuple(assumptions), _notes(dot, kappa, r), dot)
@@ -311,7 +313,8 @@ def _notes(dot: Dot, kappa: float, r: float) -> tuple[str, ...]:
         notes.append(
             f"a sum of one sign stands still in {dot.accumulator.name}: its terms are lost, and the error is larger than expected"
         )
-    if r * LARGEST > dot.output.largest and not dot.output.exact:
+    # sums of one sign are all about as large; the largest of random signs is far from its rms
+    if r * (1 if dot.data.same_sign else LARGEST) > dot.output.largest and not dot.output.exact:
         notes.append(f"results of {r:.3g} rms may overflow {dot.output.name}, which ends at {dot.output.largest:.6g}")
     kept = dot.accumulator.format
     if kept.exact and dot.k * dot.inputs.largest**2 > kept.largest:

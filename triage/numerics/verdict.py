@@ -25,7 +25,8 @@ from triage.numerics.tolerance import (
 UNEVEN = 1.5
 #: from so many lost products on (rms), a lost product would look like the error of a narrow accumulator
 ONE_LOST = 0.5
-NARROW = ("float16", "bfloat16")
+#: what a kernel may add up in where the program was not asked; tensor cores have no other narrow sum of real numbers
+NARROW = ("float16",)
 
 
 @dataclass(frozen=True)
@@ -230,16 +231,17 @@ def _accumulator(
         f"not one in float32 ({expected:.2g})"
     )
     others = () if model.dot is not None and model.dot.declared else _others(nearest.dot, measured)
-    quarter = "a quarter" if kept.truncates else "half"
-    check = (
-        f"with a quarter of K the relative error of this accumulator becomes {quarter}, that of a lost product twice as large"
-        if others
-        else ""
-    )
+    check = _check(kept.truncates) if others else ""
     return Verdict(
         "accumulator", says, _relative(measured), expected, ceiling, suggestion(nearest, *_typical(nearest, measured)), used,
         kept.name, others, check, nearest.assumptions,
     )  # fmt: skip
+
+
+def _check(truncates: bool) -> str:
+    """How errors over the result change with K: as K where sums are cut off, as its root where they are rounded."""
+    becomes = "a quarter" if truncates else "half"
+    return f"with a quarter of K the relative error of the accumulator becomes {becomes}; a factor's stays, a lost product's doubles"
 
 
 def _others(dot: Dot, measured: Measured) -> tuple[str, ...]:
