@@ -148,7 +148,9 @@ def _tolerance(words: argparse.ArgumentParser) -> None:
         "--accum", metavar="TYPE",
         help="format of the accumulator (float32), hopper-fp8 or hopper-fp8-promoted; of other operations, of their arithmetic",
     )  # fmt: skip
-    words.add_argument("--reference", metavar="TYPE", help="format the reference is kept in (that of the result), or exact")
+    words.add_argument(
+        "--reference", metavar="TYPE", help="format the reference is kept in (that of the result), or exact"
+    )
     words.add_argument(
         "--unrounded", action="store_true", help="the reference reads the inputs before they were rounded"
     )
@@ -159,7 +161,9 @@ def _tolerance(words: argparse.ArgumentParser) -> None:
     words.add_argument("--depth", type=_length, metavar="D", default=64, help="attention: extent of a head (64)")
     words.add_argument("--fast-math", action="store_true", help="exp and divisions are fast-math intrinsics")
     words.add_argument("--rms", type=_positive, metavar="R", help="rms of your results (else that of normal inputs)")
-    words.add_argument("--measured", type=_positive, metavar="E", help="judge an rms error of E over the rms of the result")
+    words.add_argument(
+        "--measured", type=_positive, metavar="E", help="judge an rms error of E over the rms of the result"
+    )
     words.add_argument("--json", metavar="PATH", help="write it as JSON there; - for standard output")
 
 

@@ -430,12 +430,6 @@ def _tolerance(args: argparse.Namespace) -> int:
     return cli_tolerance.command(args)
 
 
-def _tolerance(args: argparse.Namespace) -> int:
-    from triage import cli_tolerance
-
-    return cli_tolerance.command(args)
-
-
 def _graph(args: argparse.Namespace) -> int:
     from triage.graph.check import check
     from triage.graph.draw import draw
@@ -472,7 +466,6 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "rules check": cli_rules.check_command,
     "rules mutate": cli_rules.mutate_command,
     "rules new": cli_rules.new_command,
-    "tolerance": _tolerance,
     "tolerance": _tolerance,
     "graph": _graph,
     "doctor": _doctor,
