@@ -340,6 +340,7 @@ def as_json(explanation: Explanation, source: dict[str, Any], triage: str) -> di
                 "line": fits.number(miss.line),
                 "present": list(miss.present),
                 "missing": [{"expected": gap.expected, "instead": gap.instead} for gap in miss.missing],
+                "differs": miss.differs,
             }
             for miss in fits.near
         ],

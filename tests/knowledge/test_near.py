@@ -215,3 +215,29 @@ def test_the_line_is_told_in_a_long_text() -> None:
     text = "step 1: loss 0.25\n" * 200 + "no layout that is available could be found for acc\n" + "bye\n" * 150
     (miss, *_) = NEAR.nearest(text)
     assert (miss.rule.code, miss.line) == ("TLG001", 201)
+
+
+K_MISMATCH = "AssertionError: T.gemm K shape check failed: K_A = "
+
+
+@pytest.mark.parametrize(
+    ("text", "differs"),
+    [
+        (f"{K_MISMATCH}32, K_B = ", "the text breaks off behind `, K_B =`"),
+        (f"{K_MISMATCH}\n, K_B = 3", "all its words are there in order, but not what it expects between or behind them"),
+        ("AssertionError: , K_B = 3, in T.gemm K shape check failed: K_A = 32", "all its words are there, in another order"),
+    ],
+)  # fmt: skip
+def test_a_text_with_all_words_is_told_how_it_differs(text: str, differs: str) -> None:
+    (miss,) = [miss for miss in NEAR.nearest(text) if miss.rule.code == "TLG014"]
+    assert (miss.missing, miss.differs) == ((), differs)
+
+
+def test_words_behind_a_number_without_end_are_read() -> None:
+    (miss,) = [m for m in NEAR.nearest(f"{K_MISMATCH}{'9' * 50_000}, K_B = ") if m.rule.code == "TLG014"]
+    assert (miss.missing, miss.differs) == ((), "the text breaks off behind `, K_B =`")
+
+
+def test_a_word_of_any_error_stands_for_no_rare_one() -> None:
+    text = 'File "app.py", line 4, in connect\n    raise AssertionError("K_A = 32, K_B = 128")\nAssertionError: K_A = 32, K_B = 128'
+    assert "TLE091" not in [miss.rule.code for miss in NEAR.nearest(text)]

@@ -169,5 +169,5 @@ def printable(text: str) -> str:
 
 def _show_miss(miss: NearMiss, found: Fits) -> str:
     head = f"  {miss.rule.code} {miss.rule.name}: {miss.share:.0%} alike (line {found.number(miss.line)})"
-    gaps = [printable(str(gap)) for gap in miss.missing] or ["all its words are there, in another order or apart"]
+    gaps = [printable(str(gap)) for gap in miss.missing] or [printable(miss.differs or "")]
     return "\n".join([head, *(f"    {gap}" for gap in gaps)])

@@ -20,6 +20,7 @@ from typing import Any
 
 import regex
 
+from triage.knowledge.match import SEARCH_TIMEOUT, compiled
 from triage.knowledge.pattern import tree
 from triage.knowledge.rule import Rule
 
@@ -39,9 +40,13 @@ LOOSE, APART = 0.7, 3
 MOST = 5
 #: Lines and characters of a text that are looked at, from both ends; a message has a dozen.
 LINES, CHARACTERS = 400, 2_000
+#: A hash, a path or a number of so many letters is no word; so many at its ends are kept. Characters of a line that are read for it.
+NO_WORD, WORD_ENDS, LINE_LIMIT = regex.compile(r"\S{100,}"), 30, 200_000
 
 #: How much a word counts that is there as it is, as a synonym, or with the same beginning.
 EXACT, SYNONYM, BEGINNING = 1.0, 0.75, 0.6
+#: A word counts as one that is there from this on.
+COUNTED = 0.5
 #: Letters that two words must begin with to be of one family where their stems differ.
 BEGINNING_LETTERS = 5
 #: English words that hold a sentence together, and numbers and single letters: there by chance.
@@ -114,7 +119,8 @@ class Gap:
 class NearMiss:
     """A rule whose text does not fit: the share of demanded words that are there, and the fragments that are not.
 
-    `line` counts from 1; `present` are the rule's words that the lines from there on have, in the rule's order.
+    `line` counts from 1; `present` are the rule's words that the lines from there on have, in the rule's order. Where
+    nothing is `missing`, `differs` says why the text does not fit all the same.
     """
 
     rule: Rule
@@ -122,6 +128,7 @@ class NearMiss:
     line: int
     present: tuple[str, ...]
     missing: tuple[Gap, ...]
+    differs: str | None = None
 
 
 @dataclass(frozen=True)
@@ -263,7 +270,9 @@ class NearRules:
 
     def _stands_for(self, key: str) -> Mapping[str, float]:
         if key not in self._found:
-            found = dict.fromkeys((k for k in _synonyms().get(key, ()) if k in self._weights), SYNONYM)
+            found = {
+                other: SYNONYM * _telling(key, other) for other in _synonyms().get(key, ()) if other in self._weights
+            }
             if len(key) >= BEGINNING_LETTERS:
                 for other in self._beginnings.get(key[:BEGINNING_LETTERS], ()):
                     found.setdefault(other, BEGINNING)
@@ -285,7 +294,7 @@ class NearRules:
 
     def _tells(self, chosen: Sequenced, there: Mapping[str, float]) -> bool:
         """Whether the words that are there are more than what any error says."""
-        present = {key for key in _all_keys(chosen) if key in there}
+        present = {key for key in _all_keys(chosen) if there.get(key, 0.0) >= COUNTED}
         return len(present) >= NEAR_WORDS and sum(self._weights[key] for key in present) >= TELLING
 
     def _connection(self, chosen: Sequenced, words: Sequence[str]) -> float:
@@ -315,16 +324,20 @@ class NearRules:
         keys = list(dict.fromkeys(_all_keys(chosen)))
         present = tuple(key for key in keys if any(key in line for line in there))
         shown = [line for line, demanded in zip(window, there, strict=True) if any(key in demanded for key in keys)]
-        folded = " ".join(" ".join(line.lower().split()) for _, line, _ in shown)
+        folded = " ".join(_folded(line) for _, line, _ in shown)
+        fragments = _fragments(chosen)
         gaps = tuple(
-            Gap(fragment, self._instead(fragment, shown))
-            for fragment in _fragments(chosen)
-            if " ".join(fragment.lower().split()) not in folded
+            Gap(fragment, self._instead(fragment, shown, [_folded(other) for other in fragments if other != fragment]))
+            for fragment in fragments
+            if _folded(fragment) not in folded
         )
-        return NearMiss(rule, share, shown[0][0], present, gaps)
+        differs = None if gaps else _difference(rule, fragments, [line for _, line, _ in shown])
+        return NearMiss(rule, share, shown[0][0], present, gaps, differs)
 
-    def _instead(self, fragment: str, window: Sequence[tuple[int, str, list[Token]]]) -> str | None:
-        """The part of one line that has the most of a fragment's words, if it has half of them."""
+    def _instead(
+        self, fragment: str, window: Sequence[tuple[int, str, list[Token]]], others: Sequence[str]
+    ) -> str | None:
+        """The part of one line that has the most of a fragment's words, if it has half of them and is no part of another."""
         wanted = [token.key for token in tokens_of(fragment)]
         best: tuple[float, int, str] = (0.0, 0, "")
         for _, line, tokens in window:
@@ -338,8 +351,29 @@ class NearRules:
             share = sum(block.size for block in blocks) / len(wanted)
             if share >= NEAR and end - start <= 2 * len(wanted) + 2:
                 part = line[tokens[start].start : tokens[end - 1].end]
-                best = max(best, (share, -len(part), part))
+                if not any(_folded(part) in other for other in others):
+                    best = max(best, (share, -len(part), part))
         return " ".join(best[2].split()) or None
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _difference(rule: Rule, fragments: Sequence[str], lines: Sequence[str]) -> str:
+    """How lines that have all fragments differ from what the expression asks."""
+    text = "\n".join(lines).rstrip()
+    folded = _folded(text)
+    at = -1
+    for fragment in fragments:
+        at = folded.find(_folded(fragment), at + 1)
+        if at < 0:
+            return "all its words are there, in another order"
+    first = text.lower().find(fragments[0].lower().split()[0]) if fragments else -1
+    broken = compiled(rule.match.text or "").search(text, partial=True, timeout=SEARCH_TIMEOUT)
+    if broken is not None and broken.partial and broken.start() <= first:
+        return f"the text breaks off behind `{fragments[-1]}`"
+    return "all its words are there in order, but not what it expects between or behind them"
 
 
 def _words_of_source(pattern: str) -> frozenset[str]:
@@ -426,10 +460,16 @@ def _merged(maps: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 def _bounded(text: str) -> list[tuple[int, str, list[Token]]]:
     """Number, text and words of the lines that have any, of a long text those at both ends."""
-    lines = [(number, line[:CHARACTERS]) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(number, _shortened(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if len(lines) > LINES:
         lines = lines[: LINES // 2] + lines[-LINES // 2 :]
     return [(number, line, tokens) for number, line in lines if (tokens := tokens_of(line))]
+
+
+def _shortened(line: str) -> str:
+    """A line without the middle of what is too long for a word, and of bounded length."""
+    shortened: str = NO_WORD.sub(lambda found: f"{found[0][:WORD_ENDS]}…{found[0][-WORD_ENDS:]}", line[:LINE_LIMIT])
+    return shortened[:CHARACTERS]
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -442,6 +482,11 @@ def _substance(key: str) -> float:
     if key in _stems(SMALL) or len(key) == 1 or key.isdecimal():
         return SMALL_WEIGHT
     return COMMON_WEIGHT if key in _stems(COMMON) else 1.0
+
+
+def _telling(key: str, other: str) -> float:
+    """How much of a word its synonym says: `error`, which any text has, says little of `refused`."""
+    return min(1.0, _substance(key) / _substance(other))
 
 
 @lru_cache(maxsize=65_536)
