@@ -242,6 +242,35 @@ class Access:
         if np.size(what) > 1:
             self._report_collisions(frame, values[where], what, where[len(storage.lanes) :], shape)
 
+    def lanes_of(
+        self, frame: Frame, value: Any, each: tuple[int, ...]
+    ) -> tuple[tuple[np.ndarray, ...], np.ndarray, Any, Any]:
+        """For a read-modify-write by single lanes: the indices into the storage and the value of every active lane,
+        the shape of all lanes, and what selects the active ones."""
+        storage = frame.memory[self.buffer.memory]
+        shape = self.buffer.extent(frame)
+        bases = [base if type(base) is int else base(frame) for base in self.bases]
+        if storage.private:
+            self._make_room(frame, storage, bases, value)
+        marks = storage.view(shape, self.buffer.dtype)[1]
+        indices = self._indices(frame, bases)
+        safe, inside = self._within(indices, shape)
+        if inside is not None:
+            self._report_outside(frame, "oob-write", indices, inside, shape, legal_tail=False)
+        places = [*self._lane_indices(storage), *safe]
+        active = frame.mask if inside is None else inside if frame.mask is None else inside & frame.mask
+        full = np.broadcast_shapes(each, *(np.shape(x) for x in (*places, value, active) if x is not None))
+        chosen: Any = Ellipsis if active is None else np.broadcast_to(active, full)
+        where = tuple(np.broadcast_to(place, full)[chosen] for place in places)
+        if marks is not None and not np.all(marks[where]):
+            unwritten = np.zeros(full, np.bool_)
+            unwritten[chosen] = ~marks[where]
+            first = _first(indices, unwritten)
+            count = int(unwritten.sum())
+            frame.record("uninitialized-read", self.buffer.name, shape, first, count, scope=self.buffer.scope)
+            marks[where] = True
+        return where, np.broadcast_to(value, full)[chosen], full, chosen
+
     # ----------------------------------------------------------------------------------------- reporting
 
     def _report_outside(

@@ -106,7 +106,7 @@ def cast(value: Any, source: np.dtype, target: np.dtype) -> Any:
         if source.kind != "f":
             value = np.asarray(value).astype(np.float32)[()]
         limit = largest(target)
-        value = np.clip(value, -limit, limit) if not target.name == "float8_e8m0fnu" else value
+        value = np.clip(value, -limit, limit) if target.name != "float8_e8m0fnu" else value
         return value.astype(target)
     if isinstance(value, np.ndarray):
         return value.astype(target)

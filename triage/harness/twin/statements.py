@@ -10,10 +10,10 @@ import numpy as np
 from . import places_of, tiles
 from .access import Access, BufferView
 from .arithmetic import Closure
+from .atomics import COMBINERS, AtomicCalls, atomic_name, identity, tile_atomic, update
 from .dtypes import plain
 from .expressions import as_scalar, kind, op_name
 from .frame import Frame, Statement
-from .intrinsics import Calls
 from .memory import Storage, lane
 from .outcome import AssertionFailed, Unsupported
 
@@ -41,10 +41,11 @@ NOTHING = frozenset(
         "tirx.tvm_thread_invariant", "tl.tma_store_arrive", "tl.tma_store_wait",
     }
 )  # fmt: skip
+OPERATORS = tiles.OPERATORS | {f"tl.tileop.atomic{name}": tile_atomic(name) for name in ("add", "max", "min")}
 PRINTS = ("debug_print_var", "debug_print_buffer_value", "debug_print_msg")
 
 
-class Compiler(Calls):
+class Compiler(AtomicCalls):
     """Compiles a PrimFunc once; what is compiled runs on any frame of the right size."""
 
     def __init__(self) -> None:
@@ -53,7 +54,8 @@ class Compiler(Calls):
         #: slots of the loops around a statement that run one iteration after another
         self.iterations: tuple[int, ...] = ()
         self.has_break = False
-        self.thread_slots: list[tuple[int, int]] = []
+        #: pointers of reducers, and the operation of each
+        self.reducers: dict[Any, str] = {}
 
     def axes(self, count: int) -> None:
         self.deepest = max(self.deepest, self.depth + count)
@@ -119,6 +121,9 @@ class Compiler(Calls):
     # -------------------------------------------------------------------------------------------- leaves
 
     def _bufferstore(self, node: Any, path: str) -> Runner:
+        contribution = self._contribution(node)
+        if contribution is not None:
+            return self._combine_into(node.buffer, node.indices, self.value(contribution), path)
         access, value = self.access(node.buffer, node.indices), self.value(node.value)
 
         def run(frame: Frame) -> None:
@@ -158,16 +163,76 @@ class Compiler(Calls):
         name = op_name(call)
         if name in NOTHING:
             return _nothing
-        if name in tiles.OPERATORS:
-            run, targets = tiles.OPERATORS[name](self, list(call.args), annotations=call.annotations)
+        if name in OPERATORS:
+            run, targets = OPERATORS[name](self, list(call.args), annotations=call.annotations)
             for target in targets:
                 self.axes(len(target.extents))
             return self._leaf(path, run, [target.buffer for target in targets])
+        atomic = atomic_name(name)
+        if atomic is not None:
+            return self._atomic(call, path, *atomic)
         special = getattr(self, f"_do_{name.rpartition('.')[2]}", None)
         if special is not None:
             return special(call, path)  # type: ignore[no-any-return]
         value = self.value(call)
         return self._leaf(path, lambda frame: void(value(frame)), [])
+
+    def _atomic(self, call: Any, path: str, operation: str, width: int, returns: bool) -> Runner:
+        target = self.pointer(call.args[0])
+        run = self.vector_atomic(call, width, operation) if width > 1 else self.call(call)
+        return self._leaf(path, lambda frame: void(run(frame)), [target.buffer])
+
+    def _do_tvm_thread_allreduce(self, call: Any, path: str) -> Runner:
+        run = self.allreduce(call)
+        return self._leaf(path, run, [self.allreduce_target])
+
+    # ------------------------------------------------------------------------------------------ reducers
+
+    def _operation(self, buffer: Any) -> str | None:
+        return self.reducers.get(buffer.data)
+
+    def _do_reducer_init(self, call: Any, path: str) -> Runner:
+        target = tiles.Operand(self, call.args[0])
+        self.axes(len(target.extents))
+        operation = self._operation(tiles.parts(call.args[0])[0])
+        if operation is None:
+            raise Unsupported("reducer without an operation", self.place)
+        start = self.value(call.args[1]) if len(call.args) > 1 else None
+        nothing = identity(operation, target.buffer.dtype)
+
+        def run(frame: Frame) -> None:
+            target.enter(frame)
+            target.access.store(frame, nothing if start is None else start(frame))
+
+        return self._leaf(path, tiles.collective(run, (target,)), [target.buffer])
+
+    def _do_reducer_update(self, call: Any, path: str) -> Runner:
+        load, value = call.args[0], self.value(call.args[1])
+        return self._combine_into(load.buffer, load.indices, value, path)
+
+    def _combine_into(self, buffer: Any, indices: Any, value: Closure, path: str) -> Runner:
+        operation = self._operation(buffer)
+        if operation is None:
+            raise Unsupported("reducer without an operation", self.place)
+        access, combine = self.access(buffer, indices), COMBINERS[operation]
+        return self._leaf(path, lambda frame: void(update(access, frame, value(frame), combine)), [access.buffer])
+
+    def _contribution(self, node: Any) -> Any:
+        """What `acc[i] = acc[i] + x` adds, where `acc` is a reducer of which every thread has a part; else None."""
+        operation = self._operation(node.buffer)
+        names = {"sum": "Add", "max": "Max", "min": "Min"}
+        if operation is None or kind(node.value) != names.get(operation):
+            return None
+        from tvm.ir import structural_equal
+
+        for own, other in ((node.value.a, node.value.b), (node.value.b, node.value.a)):
+            if (
+                kind(own) == "BufferLoad"
+                and own.buffer.same_as(node.buffer)
+                and structural_equal(own.indices, node.indices)
+            ):
+                return other
+        return None
 
     def _do_loop_break(self, call: Any, path: str) -> Runner:
         self.has_break = True
@@ -425,7 +490,9 @@ class Compiler(Calls):
                 threads[:] = [int(extent) for extent in node.annotations[LAUNCH_THREADS]]
             elif isinstance(node, tirx.Bind) and kind(node.value) == "Call" and op_name(node.value) == LAUNCH_INDEX:
                 indices.append(node.var)
-            elif (isinstance(node, tirx.Var) and any(node.same_as(index) for index in indices)) or (isinstance(node, tirx.Call) and _of_threads(op_name(node))):
+            elif (isinstance(node, tirx.Var) and any(node.same_as(index) for index in indices)) or (
+                isinstance(node, tirx.Call) and _of_threads(op_name(node))
+            ):
                 single[0] = True
 
         for _ in range(2):  # a binding is visited after what uses it
@@ -439,6 +506,9 @@ class Compiler(Calls):
     def _sblock(self, node: Any, path: str) -> Runner:
         if len(node.iter_vars) or len(node.match_buffers):
             raise Unsupported("block with iteration variables", self.place)
+        for key in ("reducer_info", "reducer_info_v2"):
+            for pointer, about in node.annotations.get(key, {}).items():
+                self.reducers[pointer] = str(about["op"])
         allocations = [self.view(buffer) for buffer in node.alloc_buffers]
         body = self.statement(node.body, f"{path}.0")
         extents = self.thread_extents

@@ -316,6 +316,40 @@ def scan(combine: Any) -> Callable[..., tuple[Runner, list[Operand]]]:
     return build
 
 
+def im2col(compiler: Expressions, args: Sequence[Any], **_: Any) -> tuple[Runner, list[Operand]]:
+    """A tile of the matrix whose rows are output pixels (image, row, column) and whose columns are taps and channels."""
+    source, target = Operand(compiler, args[0]), Operand(compiler, args[1])
+    row, column = compiler.value(args[2]), compiler.value(args[3])
+    kernel, stride, dilation, padding = (int(arg.value) for arg in args[4:8])
+    number = source.buffer.memory
+
+    def run(frame: Frame) -> None:
+        shape = source.buffer.extent(frame)
+        image, _ = frame.memory[number].view(shape, source.buffer.dtype)
+        count, height, width, channels = shape
+        rows, columns = target.shape(frame)[-2:]
+        out_height, out_width = (
+            (size + 2 * padding - (kernel - 1) * dilation - 1) // stride + 1 for size in (height, width)
+        )
+        m = (int(as_scalar(row(frame))) * rows + np.arange(rows))[:, None]
+        k = int(as_scalar(column(frame))) * columns + np.arange(columns)
+        y = m % (out_height * out_width) // out_width * stride + k // (kernel * channels) * dilation - padding
+        x = m % out_width * stride + k // channels % kernel * dilation - padding
+        n = np.broadcast_to(m // (out_height * out_width), y.shape)
+        inside = (y >= 0) & (y < height) & (x >= 0) & (x < width) & (n < count)
+        at = [np.where(inside, index, 0) for index in (n, y, x)]
+        value = np.where(inside, image[(*at, np.broadcast_to(k % channels, y.shape))], np.zeros((), image.dtype))
+        target.store(frame, value.reshape(target.shape(frame) + (1,) * depth))
+
+    depth = compiler.depth
+    return collective(run, (source, target)), [target]
+
+
+def finish_reducer(compiler: Expressions, args: Sequence[Any], **_: Any) -> tuple[Runner, list[Operand]]:
+    """Parts of a reducer are combined as they come, so that nothing is left to be done but to hand over the result."""
+    return copy(compiler, args) if len(args) > 1 else (lambda frame: None, [])
+
+
 OPERATORS: dict[str, Callable[..., tuple[Runner, list[Operand]]]] = {
     "tl.tileop.copy": copy,
     "tl.tileop.async_copy": copy,
@@ -323,6 +357,9 @@ OPERATORS: dict[str, Callable[..., tuple[Runner, list[Operand]]]] = {
     "tl.tileop.transpose": transpose,
     "tl.tileop.gemm": gemm,
     "tl.tileop.reduce": reduce,
+    "tl.tileop.im2col": im2col,
+    "tl.tileop.finalize_reducer": finish_reducer,
+    "tl.tileop.finalize_reducer_v2": finish_reducer,
     "tl.tileop.cumsum": scan(np.add),
     "tl.tileop.cummax": scan(np.fmax),
 }
