@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from triage.knowledge.files import read_table, taken_apart
@@ -33,6 +34,10 @@ NEGATION = re.compile(
 )
 #: … and what takes it back: "not only slow", "no idea why".
 NO_NEGATION = re.compile(r"\b(?:not (?:only|just|sure)|no (?:idea|error|matter|longer))\b", re.IGNORECASE)
+#: It denies what says a fault plainly; of what only hints, such as "compiles", it says the fault.
+NO_LONGER = re.compile(r"\bno longer\b", re.IGNORECASE)
+#: Words of phrases that negate, as their expressions have them.
+NEGATIVE = (r"not\b", r"no\b", r"never\b", r"without\b", r"nothing\b", r"n['’]t\b")
 CLAUSE = re.compile(r"[.;:!?\n]+|,\s|\s[-–—]\s|\b(?:but|however|although|though|while|instead|yet)\b", re.IGNORECASE)
 #: What a logger says by the way is no report: only lines of a warning's level or less, so that errors stay.
 BY_THE_WAY = re.compile(r"^.*(?:\[W\d|\b(?:Warning|WARNING|INFO|DEBUG|info|debug|warning)[\]:]).*$", re.MULTILINE)
@@ -104,7 +109,7 @@ class Symptoms:
         for entry in self._entries:
             for plain, patterns in ((True, entry.plain), (False, entry.hints)):
                 for match in (match for pattern in patterns for match in pattern.finditer(clause)):
-                    if not _denied(clause, match.start(), match.end()):
+                    if not _denied(clause, match, plain):
                         yield _Mark(entry, plain, match.start(), match.end(), " ".join(match[0].split()))
 
 
@@ -167,13 +172,22 @@ def _candidates(scores: dict[Category, int], covered: set[Category], plainly: se
     return sorted(chosen, key=lambda category: (-open_[category], list(Category).index(category)))
 
 
-def _denied(clause: str, start: int, end: int) -> bool:
-    """Whether a negation stands shortly before a phrase that does not begin with one."""
-    if NEGATION.match(clause[start:end]):
+def _denied(clause: str, match: re.Match[str], plain: bool) -> bool:
+    """Whether a negation stands shortly before a phrase that does not begin with one, or within one that has none."""
+    if NEGATION.match(match[0]):
         return False
-    before = WORD.findall(clause[:start])[-BEFORE:]
-    near = " ".join(before)
-    return NEGATION.search(NO_NEGATION.sub("", near)) is not None
+    near = " ".join(WORD.findall(clause[: match.start()])[-BEFORE:])
+    if plain and NO_LONGER.search(near):
+        return True
+    if NEGATION.search(NO_NEGATION.sub("", near)):
+        return True
+    return not _negates(match.re.pattern) and NEGATION.search(NO_NEGATION.sub("", match[0])) is not None
+
+
+@lru_cache(maxsize=2048)
+def _negates(phrase: str) -> bool:
+    """Whether the expression of a phrase asks for a negation itself."""
+    return any(word in phrase for word in NEGATIVE)
 
 
 def _entry(entry: dict[str, object], number: int) -> _Entry:
