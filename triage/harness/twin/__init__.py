@@ -7,7 +7,7 @@ that write different values to one element) is recorded with the line of the sta
 
 from __future__ import annotations
 
-from .outcome import AssertionFailed, Happening, Observer, Outcome, Unsupported
+from .outcome import Happening, Observer, Outcome, Unsupported
 from .program import WORK_LIMIT, poison, run
 
-__all__ = ["WORK_LIMIT", "AssertionFailed", "Happening", "Observer", "Outcome", "Unsupported", "poison", "run"]
+__all__ = ["WORK_LIMIT", "Happening", "Observer", "Outcome", "Unsupported", "poison", "run"]

@@ -20,19 +20,11 @@ class Unsupported(Exception):
         self.place = place
 
 
-class AssertionFailed(Exception):
-    """An assertion of the kernel itself (`T.device_assert`, `T.assert`) does not hold."""
-
-    def __init__(self, text: str, place: Place | None, block: tuple[int, ...]) -> None:
-        super().__init__(text)
-        self.text, self.place, self.block = text, place, block
-
-
 @dataclass
 class Happening:
     """Something that no right kernel does. `indices` are those of the first element, `count` counts elements."""
 
-    #: oob-read, oob-write, uninitialized-read, never-written, collision, division-by-zero
+    #: oob-read, oob-write, uninitialized-read, never-written, collision, division-by-zero, assertion
     kind: str
     buffer: str
     place: Place | None

@@ -138,7 +138,7 @@ def run(
     """Compute a PrimFunc of tilelang on arrays, which are changed in place.
 
     `args` has one entry for each parameter; `fresh` are the positions of those whose memory nobody wrote. Raises
-    `Unsupported` for what the interpreter does not know (the arrays may then be half written), and `AssertionFailed`.
+    `Unsupported` for what the interpreter does not know (the arrays may then be half written).
     """
     return program(func).run(args, limit, observer, frozenset(fresh))
 
