@@ -236,7 +236,7 @@ def _inputs(dot: Dot) -> Term:
     each = 2 * (SPREAD * u) ** 2 * dot.data.kappa / dot.k
     if dot.inputs.name == "tfloat32":  # tensor cores drop the last bits: both operands, and so all products, shrink
         says = "both operands lose their last 13 bits, towards zero; the reference reads them whole"
-        return Term("inputs", says, each, (2 * CUT * 2 * u) ** 2, 4 * u + 4 * u * u)
+        return Term("inputs", says, each, (2 * CUT * u) ** 2, 4 * u + 4 * u * u)
     return Term(
         "inputs", f"both operands were rounded, the reference's were not (u = {_power(u)})", each, 0.0, 2 * u + u * u
     )

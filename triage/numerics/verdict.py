@@ -95,13 +95,15 @@ def verdict(model: Model | Unknown, measured: Measured, used: Tolerance | None =
 
 
 def _ideal(model: Model) -> Model:
-    """The model of the same sum with an accumulator of 24 bits or more."""
-    single = FORMATS["float32"]
-    if model.dot is None or model.dot.accumulator.format.exact:
-        return model
-    if (model.dot.accumulator.format.digits or 0) >= (single.digits or 0):
+    """The model of the same sum with an accumulator of 24 bits, or one that is moved to such a one often enough."""
+    if model.dot is None or not _is_narrow(model.dot.accumulator):
         return model
     return dot_model(replace(model.dot, accumulator=accumulator_of("float32", model.dot.inputs)))
+
+
+def _is_narrow(kept: Accumulator) -> bool:
+    single = FORMATS["float32"].digits or 0
+    return kept.format.digits is not None and kept.format.digits < single and kept.promoted is None
 
 
 def _narrow(model: Model) -> Iterator[tuple[Model, ...]]:
@@ -115,9 +117,8 @@ def _narrow(model: Model) -> Iterator[tuple[Model, ...]]:
         names = list(dict.fromkeys((*names, "hopper-fp8")))
     for name in names:
         kept = declared if name == declared.name else accumulator_of(name, dot.inputs)
-        if (kept.format.digits or 0) >= (FORMATS["float32"].digits or 0):
-            continue
-        yield tuple(_with(dot, one) for one in _grouped(kept))
+        if _is_narrow(kept):
+            yield tuple(_with(dot, one) for one in _grouped(kept))
 
 
 def _grouped(kept: Accumulator) -> list[Accumulator]:
