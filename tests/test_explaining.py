@@ -241,6 +241,7 @@ JAVASCRIPT = "SyntaxError: Unexpected token '<' is not valid JSON\n    at JSON.p
 def test_another_languages_error_reaches_no_rule() -> None:
     found = explained(JAVASCRIPT)
     assert (found.basis, found.category, found.owner) == ("error", None, Owner.UNKNOWN)
+    assert "another program" in found.next[0]
     assert found.fits.fits and all(fit.against for fit in found.fits.fits)
     assert explained(JAVASCRIPT.splitlines()[0]).finding.rule == "TLG076"  # type: ignore[union-attr]
 

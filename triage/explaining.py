@@ -71,6 +71,8 @@ class Explanation:
     tilelang: str | None = None
     #: the name of the verdict's rule; a known issue may give the finding another cause
     name: str | None = None
+    #: all errors of the text are those of other programs
+    elsewhere: bool = False
 
     @property
     def category(self) -> Category | None:
@@ -106,6 +108,8 @@ class Explanation:
         """What to do for a better signal."""
         if self.finding and self.finding.rule:
             return (f"triage explain {self.finding.rule}",)
+        if self.elsewhere:
+            return ("give the error of the kernel itself: what this text shows was printed by another program",)
         if self.basis == "words":
             return tuple(dict.fromkeys(symptom.next for symptom in self.symptoms))
         return ("triage run kernel.py, which sees more than the text",)
@@ -146,7 +150,8 @@ def explain_text(text: str, knowledge: Knowledge) -> Explanation:
         symptoms = tuple(s for s in knowledge.symptoms.of(told) if s.score >= PLAIN or not plain_only)
     rule = knowledge.rules.get(best.rule) if best and best.rule else None
     return Explanation(
-        best, _basis(best, guess, symptoms), tuple(findings[1:]), guess, symptoms, fits, tilelang, rule.name if rule else None
+        best, _basis(best, guess, symptoms), tuple(findings[1:]), guess, symptoms, fits, tilelang, rule.name if rule else None,
+        elsewhere,
     )  # fmt: skip
 
 

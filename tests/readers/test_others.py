@@ -6,7 +6,7 @@ import pytest
 
 from triage.ownership import owner_by_path
 from triage.readers import read_output
-from triage.readers.others import EXTENSION, NO_PYTHON
+from triage.readers.others import BUILD, EXTENSION, NO_PYTHON
 
 EXTENSION_LOG = """\
 my_ext.cu(12): error: identifier "foo" is undefined
@@ -30,6 +30,7 @@ def printers(text: str) -> list[str | None]:
         "TypeError: x is not a function\n    at Object.<anonymous> (/home/user/app.js:3:1)\n    at node:internal/main:1:2\n",
         "Error: boom\n    at run (/home/user/app.js:3:1)\n",
         "java.lang.OutOfMemoryError: Java heap space\n\tat com.x.Y(Y.java:3)\n",
+        "System.NullReferenceException: Object reference not set to an instance of an object.\n",
     ],
 )
 def test_a_stack_of_another_language_below_a_message_tells_its_program(text: str) -> None:
@@ -59,3 +60,22 @@ def test_a_kernel_that_fails_beside_an_extension_stays_a_kernel() -> None:
 
 def test_a_compiler_alone_names_no_other_program() -> None:
     assert printers('kernel.cu(12): error: identifier "foo" is undefined\n') == [None]
+
+
+CMAKE_LOG = """\
+[ 50%] Building CUDA object CMakeFiles/app.dir/src/kernel.cu.o
+/home/user/app/src/kernel.cu(12): error: identifier "blockDimX" is undefined
+make[2]: *** [CMakeFiles/app.dir/build.make:76: CMakeFiles/app.dir/src/kernel.cu.o] Error 1
+"""
+
+
+def test_the_source_of_an_object_that_make_builds_is_no_kernel_of_tilelang() -> None:
+    assert printers(CMAKE_LOG) == [BUILD]
+    assert printers(
+        "main.cpp:5:10: error: 'foo' was not declared in this scope\nmake: *** [Makefile:3: main.o] Error 1\n"
+    ) == [BUILD]
+
+
+def test_what_is_built_is_known_by_its_name_and_by_its_project() -> None:
+    assert printers(CMAKE_LOG.replace("src/kernel.cu(12)", "tmp1x2/tvm_kernels.cu(12)")) == [None]
+    assert printers("Building wheel for tilelang\n" + CMAKE_LOG) == [None]

@@ -94,7 +94,7 @@ def read_output(text: str, artifact: str, user: User) -> Reading:
         error.type for error in errors
     ):  # of a cut traceback the last line may stand elsewhere, in a title or in prose
         errors += [found for found in read_pasted(lines, source) if found.type or not errors]
-    errors = name_printers(errors)
+    errors = name_printers(errors, lines)
     errors.sort(key=_position)
     return Reading(artifact, tuple(errors), tuple(warnings), tuple(lines))
 
