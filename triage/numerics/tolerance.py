@@ -216,7 +216,9 @@ def dot_model(dot: Dot) -> Model:
     )
     assumptions = [_said_of_reference(dot)]
     if not dot.accumulator.format.exact:
-        assumptions = [dot.data.says, *assumptions, "terms come in an order that has nothing to do with their values"]
+        assumptions.append("terms come in an order that has nothing to do with their values")
+    if not (dot.accumulator.format.exact and dot.output.exact):
+        assumptions.insert(0, dot.data.says)
     if not dot.declared:
         assumptions.append(f"the accumulator is {dot.accumulator.name}; the program was not asked")
     return Model(what, dot.output, tuple(terms), s, r, tuple(assumptions), _notes(dot, kappa, r), dot)
