@@ -367,3 +367,13 @@ def test_a_rule_that_something_speaks_against_is_no_explanation() -> None:
 def test_an_operand_that_is_a_number_ends_where_the_number_does(around: str, k_b: int | str) -> None:
     finding = explained(around.format(K_MISMATCH)).finding
     assert finding and finding.captures["k_b"] == k_b
+
+
+def test_the_source_lines_of_a_traceback_are_no_words_of_a_report() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/home/user/app.py", line 4, in connect\n'
+        '    raise ValueError("cannot compile, crashes, hangs and is slow")\nValueError: three sides\n'
+    )
+    found = explained(text)
+    assert (found.basis, found.category) == ("error", None)
+    assert explained("My kernel cannot compile:\n" + text).category is Category.GENERATION

@@ -8,6 +8,7 @@ possible at most. Pure, but for `load_knowledge`.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,8 @@ BEFORE, AFTER = 3, 80
 SHOWN, WIDTH, LINE = 4, 96, 600
 #: What speaks against a rule whose words the text quotes as those of an error that is gone.
 DENIED = "the text says that it is not there"
+#: A line that names a frame, also where it was quoted.
+FRAME = re.compile(r"[\s>|E]*File \"[^\"\n]+\", line \d+")
 #: How the table of stages says that it went by words, which somebody who tells of a failure uses, too.
 BY_WORDING = "the wording"
 
@@ -146,7 +149,8 @@ def explain_text(text: str, knowledge: Knowledge) -> Explanation:
         best is None or best.category is None
     ) and not elsewhere:  # what was printed around another program's error is its
         plain_only = best is not None  # that it is an error is known already
-        told = _without(text, {fits.number(fit.line) for fit in fits.fits if fit.against == DENIED})
+        denied = {fits.number(fit.line) for fit in fits.fits if fit.against == DENIED}
+        told = _without(text, denied | _of_frames(text))
         symptoms = tuple(s for s in knowledge.symptoms.of(told) if s.score >= PLAIN or not plain_only)
     rule = knowledge.rules.get(best.rule) if best and best.rule else None
     return Explanation(
@@ -230,6 +234,13 @@ def _undenied(fits: Fits) -> Fits:
 def _without(text: str, numbers: Collection[int]) -> str:
     """The text without some of its lines, counted from 1."""
     return "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in numbers)
+
+
+def _of_frames(text: str) -> set[int]:
+    """The lines of a traceback's frames with the source below them: nobody tells anything there, and each `raise` names an error."""
+    lines = text.split("\n")
+    frames = [number for number, line in enumerate(lines, 1) if FRAME.match(line)]
+    return {*frames, *(number + 1 for number in frames)}
 
 
 def _lines_of(records: Sequence[Record]) -> Iterator[int]:
