@@ -21,6 +21,7 @@ NAMES: dict[str, Any] = {
     "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
     "float4_e2m1fn": ml_dtypes.float4_e2m1fn,
     "tfloat32": np.float32,
+    "custom[tfloat32]": np.float32,
     "int4": ml_dtypes.int4,
     "uint4": ml_dtypes.uint4,
 } | {f"{kind}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}

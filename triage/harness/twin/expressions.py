@@ -28,6 +28,10 @@ def op_name(call: Any) -> str:
     return str(getattr(call.op, "name", None) or getattr(call.op, "name_hint", None) or call.op)
 
 
+class UnknownVariable(Unsupported):
+    """A variable that nothing has bound (yet)."""
+
+
 class Expressions:
     """Compiles expressions; knows variables, buffers and which variables are lanes."""
 
@@ -42,7 +46,8 @@ class Expressions:
         self.views: dict[Any, BufferView] = {}
         self.memories: dict[Any, int] = {}
         self.place: Place | None = None
-        self._static_slots: set[int] = set()
+        #: bindings written before what they need; they are computed where they are used
+        self.deferred: dict[Any, Any] = {}
 
     # ------------------------------------------------------------------------------------- declarations
 
@@ -170,8 +175,10 @@ class Expressions:
         raise NotImplementedError
 
     def _variable(self, node: Any) -> Closure:
+        if node in self.deferred:
+            return self.value(self.deferred[node])
         if node not in self.slots:
-            raise Unsupported("variable without a value", self.place)
+            raise UnknownVariable("variable without a value", self.place)
         slot = self.slots[node]
         return lambda frame: frame.variables[slot]
 

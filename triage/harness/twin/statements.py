@@ -12,7 +12,7 @@ from .access import Access, BufferView
 from .arithmetic import Closure
 from .atomics import COMBINERS, AtomicCalls, atomic_name, identity, tile_atomic, update
 from .dtypes import plain
-from .expressions import as_scalar, kind, op_name
+from .expressions import UnknownVariable, as_scalar, kind, op_name
 from .frame import Frame, Statement
 from .memory import Storage, lane
 from .outcome import Unsupported
@@ -135,7 +135,11 @@ class Compiler(AtomicCalls):
         value = node.value
         if kind(value) == "Call" and op_name(value) == LAUNCH_INDEX:
             return self._thread_index(node)
-        closure, slot = self.value(value), self.slot(node.var)
+        try:
+            closure, slot = self.value(value), self.slot(node.var)
+        except UnknownVariable:
+            self.deferred[node.var] = value
+            return _nothing
         about = Statement(path, self.place)
 
         def run(frame: Frame) -> None:
@@ -360,6 +364,7 @@ class Compiler(AtomicCalls):
             raise Unsupported("break out of a parallel loop", self.place)
         self.has_break = breaks
         self.depth = base
+        thread_axes = self.thread_axes
 
         def run(frame: Frame) -> None:
             for axis, start, extent, slot in loops:
@@ -376,7 +381,7 @@ class Compiler(AtomicCalls):
             if frame.expanded:
                 for storage in frame.expanded:
                     storage.collapse(base)
-                frame.expanded = [storage for storage in frame.expanded if len(storage.lanes) > self.thread_axes]
+                frame.expanded = [storage for storage in frame.expanded if len(storage.lanes) > thread_axes]
 
         return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,27 +30,34 @@ REDUCTIONS: dict[str, Any] = {
 COMBINERS = {"Add": np.add, "Max": np.maximum, "Min": np.minimum, "Mul": np.multiply}
 
 
+class Block:
+    """The threads of a block. `extents` are those of the thread axes; none where no thread is spoken of."""
+
+    def __init__(self, extents: tuple[int, ...]) -> None:
+        self.extents = extents
+        self.count = math.prod(extents)
+
+    def spread(self, value: Value, dtype: np.dtype) -> np.ndarray:
+        """A value with one element for each thread; the last dimension counts the threads of the block."""
+        array = arithmetic.typed(value, dtype)
+        axes = len(self.extents)
+        array = array.reshape((1,) * max(0, axes - array.ndim) + array.shape)
+        outer = array.shape[: array.ndim - axes]
+        return np.broadcast_to(array, outer + self.extents[::-1]).reshape((*outer, -1))
+
+    def folded(self, array: np.ndarray) -> np.ndarray:
+        """The reverse of `spread`."""
+        return array.reshape(array.shape[:-1] + self.extents[::-1])
+
+
 class ThreadCalls(Calls):
     """Calls whose answer depends on the other threads. Inactive threads take part with what they last had."""
 
     #: the combiner around the current `tvm_thread_allreduce`
     reducer: Any = None
 
-    def threads(self) -> int:
-        return int(np.prod(self.thread_extents, dtype=np.int64)) if self.thread_extents else 1
-
-    def spread(self, value: Value, dtype: np.dtype) -> np.ndarray:
-        """A value with one element for each thread; the last dimension counts the threads of the block."""
-        array = arithmetic.typed(value, dtype)
-        axes = self.thread_axes
-        threads = self.thread_extents[:axes][::-1]
-        array = array.reshape((1,) * max(0, axes - array.ndim) + array.shape)
-        outer = array.shape[: array.ndim - axes]
-        return np.broadcast_to(array, outer + threads).reshape((*outer, -1))
-
-    def folded(self, array: np.ndarray) -> np.ndarray:
-        """The reverse of `spread`."""
-        return array.reshape(array.shape[:-1] + self.thread_extents[: self.thread_axes][::-1])
+    def block(self) -> Block:
+        return Block(self.thread_extents[: self.thread_axes])
 
     def _call_get_lane_idx(self, node: Any) -> Closure:
         return self._thread_numbers(None, WARP)
@@ -63,15 +71,17 @@ class ThreadCalls(Calls):
         return self._thread_numbers(WARP_GROUP, None)
 
     def _thread_numbers(self, divide: int | None, remainder: int | None) -> Closure:
-        numbers = np.arange(self.threads(), dtype=np.int32)
+        block = self.block()
+        numbers = np.arange(block.count, dtype=np.int32)
         numbers = numbers // divide if divide else numbers
         numbers = numbers % remainder if remainder else numbers
-        folded = self.folded(numbers)
+        folded = block.folded(numbers)
         return lambda frame: folded
 
     def _call_tl_shuffle_elect(self, node: Any) -> Closure:
-        extent = int(node.args[0].value) or self.threads()
-        folded = self.folded(np.arange(self.threads()) % extent == 0)
+        block = self.block()
+        extent = int(node.args[0].value) or block.count
+        folded = block.folded(np.arange(block.count) % extent == 0)
         return lambda frame: folded
 
     # ------------------------------------------------------------------------------------------ shuffles
@@ -92,18 +102,19 @@ class ThreadCalls(Calls):
         """Every thread takes the value of another; one outside of its segment leaves the thread its own."""
         dtype = numpy_dtype(str(node.dtype))
         value, other, width = (self.value(arg) for arg in node.args[1:4])
-        count = self.threads()
+        block = self.block()
+        count = block.count
         me = np.arange(count, dtype=np.int64)
 
         def run(frame: Frame) -> Value:
-            values = self.spread(value(frame), dtype)
+            values = block.spread(value(frame), dtype)
             segment = np.asarray(width(frame)).reshape(-1)[0]
-            operand = self.spread(np.asarray(other(frame), np.int64), np.dtype(np.int64))
+            operand = block.spread(np.asarray(other(frame), np.int64), np.dtype(np.int64))
             start = me - me % segment
             index, low, high = source(me, operand, start, segment)
             index = np.where((index >= low) & (index < high) & (index < count), index, me)
             taken = np.take_along_axis(*np.broadcast_arrays(values, index), axis=-1)
-            return self.folded(taken)
+            return block.folded(taken)
 
         return run
 
@@ -112,14 +123,15 @@ class ThreadCalls(Calls):
     def _warp_reduction(self, node: Any, combine: Any) -> Closure:
         dtype = numpy_dtype(str(node.dtype))
         value = self.value(node.args[0])
-        if self.threads() % WARP:
+        block = self.block()
+        if block.count % WARP:
             raise Unsupported("reduction over a warp that is not full", self.place)
 
         def run(frame: Frame) -> Value:
-            values = self.spread(value(frame), dtype)
+            values = block.spread(value(frame), dtype)
             warps = values.reshape((*values.shape[:-1], -1, WARP))
             result = combine.reduce(warps, axis=-1, keepdims=True).astype(dtype, copy=False)
-            return self.folded(np.broadcast_to(result, warps.shape).reshape(values.shape))
+            return block.folded(np.broadcast_to(result, warps.shape).reshape(values.shape))
 
         return run
 
@@ -150,14 +162,14 @@ class ThreadCalls(Calls):
         target = node.args[3]
         result = self.access(target.buffer, target.indices)
         axes = [self.lanes[variable] for variable in node.args[4:] if variable in self.lanes]
-        dtype = result.buffer.dtype
+        dtype, block = result.buffer.dtype, self.block()
 
         def run(frame: Frame) -> None:
-            values = self.spread(value(frame), dtype)
+            values = block.spread(value(frame), dtype)
             active = condition(frame)
             if active is not True:
-                values = np.where(self.spread(active, np.dtype(np.bool_)), values, identity(frame))
-            array = self.folded(values)
+                values = np.where(block.spread(active, np.dtype(np.bool_)), values, identity(frame))
+            array = block.folded(values)
             for axis in axes:
                 array = combiner.reduce(array, axis=array.ndim - 1 - axis, keepdims=True).astype(dtype, copy=False)
             result.store(frame, array)
@@ -173,19 +185,20 @@ class ThreadCalls(Calls):
         """What the active threads of every group of `group` threads (None: of the block) say together."""
         dtype = numpy_dtype(str(node.dtype))
         test = self.value(predicate)
-        size = group or self.threads()
-        if self.threads() % size:
+        block = self.block()
+        size = group or block.count
+        if block.count % size:
             raise Unsupported("vote of a warp that is not full", self.place)
         of_all = answer is all_of
 
         def run(frame: Frame) -> Value:
-            says = self.spread(np.asarray(test(frame)) != 0, np.dtype(np.bool_))
+            says = block.spread(np.asarray(test(frame)) != 0, np.dtype(np.bool_))
             if frame.mask is not None:
-                active = self.spread(frame.mask, np.dtype(np.bool_))
+                active = block.spread(frame.mask, np.dtype(np.bool_))
                 says = (says | ~active) if of_all else (says & active)
             groups = says.reshape((*says.shape[:-1], -1, size))
             result = answer(groups).astype(dtype)
-            return self.folded(np.broadcast_to(result[..., None], groups.shape).reshape(says.shape))
+            return block.folded(np.broadcast_to(result[..., None], groups.shape).reshape(says.shape))
 
         return run
 
