@@ -19,6 +19,7 @@ from triage.lints import (
     masks,
     operands,
     pipeline,
+    reductions,
     registers,
     shared_memory,
     uninitialized,
@@ -61,6 +62,8 @@ DETECTORS = (
     masks.of_other_tiles,  # mask-of-other-tile
     loops.breaks,  # break-in-parallel
     loops.not_carried,  # value-not-carried
+    reductions.cleared_each_step,  # accumulator-cleared-each-step
+    reductions.cut_short,  # reduction-cut-short
     # works, and not as the author hoped
     accumulators.narrow,  # narrow-accumulator
     registers.fragments,  # fragment-over-registers

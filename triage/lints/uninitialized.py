@@ -26,8 +26,8 @@ Use = tuple[Visit, Access]
 
 def reads(program: Program, device: Device, source: str | None) -> Iterator[Hazard]:
     """Of each buffer, the first read of elements that nothing gave a value."""
-    for buffer, uses in _uses(program):
-        if not _escapes(program, buffer):
+    for buffer, uses in uses_of(program):
+        if not escapes(program, buffer):
             found = _before_any_write(buffer, uses) or _beyond_all_writes(buffer, uses)
             yield from () if found is None else (found,)
 
@@ -59,7 +59,7 @@ def _beyond_all_writes(buffer: BufferInfo, uses: list[Use]) -> Hazard | None:
     return None
 
 
-def _uses(program: Program) -> Iterator[tuple[BufferInfo, list[Use]]]:
+def uses_of(program: Program) -> Iterator[tuple[BufferInfo, list[Use]]]:
     """The on-chip buffers the kernel allocates, each with the accesses to its memory under any name."""
     uses: dict[str, list[Use]] = defaultdict(list)
     for visit, access, buffer in program.accesses():
@@ -118,7 +118,7 @@ def _straight_line(reader: Visit, writers: list[Visit]) -> bool:
     return not any(id(p) in loops for writer in writers for p in writer.parents)
 
 
-def _escapes(program: Program, buffer: BufferInfo) -> bool:
+def escapes(program: Program, buffer: BufferInfo) -> bool:
     """Whether something the record cannot see into may write the buffer.
 
     That is a statement that mentions it without listing an access, or takes a pointer to it, or calls a function
