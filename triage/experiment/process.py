@@ -82,6 +82,8 @@ class Subject:
     `arch_source` is "argument" if the user asked for `arch`, otherwise it is a default that the script may override.
     `text` is a file whose text is run in the place of the script's, `others` are such files for modules, by their path; `trace` has the lines that ran written to `executed`.
     `twin` has the launches on the virtual device computed on the CPU (`harness/virtual/computed.py`); empty for no more than its defaults.
+    `shadow` has what PyTorch computes computed in float64, too (`harness/shadow.py`), likewise. `seed` is what all random numbers
+    begin with that the script does not seed itself; None leaves them to chance.
     """
 
     script: Path | None = None
@@ -97,6 +99,8 @@ class Subject:
     others: Mapping[str, Path] = field(default_factory=dict)
     trace: bool = False
     twin: Mapping[str, Any] | None = None
+    shadow: Mapping[str, Any] | None = None
+    seed: int | None = None
 
     def spec(self, directory: Path, blobs: Path) -> dict[str, Any]:
         cwd = self.cwd or Path.cwd()
@@ -117,6 +121,8 @@ class Subject:
             **({"others": {path: str(file.absolute()) for path, file in self.others.items()}} if self.others else {}),
             **({"trace": True} if self.trace else {}),
             **({"twin": dict(self.twin)} if self.twin is not None else {}),
+            **({"shadow": dict(self.shadow)} if self.shadow is not None else {}),
+            **({"seed": self.seed} if self.seed is not None else {}),
         }
 
 

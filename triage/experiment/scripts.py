@@ -61,6 +61,9 @@ class Candidate:
     trace: bool = False
     others: tuple[tuple[str, str], ...] = ()
     twin: tuple[tuple[str, Any], ...] | None = None
+    #: as in `Subject`
+    shadow: tuple[tuple[str, Any], ...] | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,10 @@ class ScriptRunner(Client):
         super().__enter__()
         self.look_around()
         return self
+
+    def blob(self, sha: str) -> bytes:
+        """What a candidate put aside. Raises `OSError` where it is gone."""
+        return (self.directory / "blobs" / sha).read_bytes()
 
     def look_around(self) -> None:
         """Note the files that candidates get a copy of, or import."""
@@ -261,6 +268,8 @@ class ScriptRunner(Client):
             candidate.trace,
             candidate.others,
             candidate.twin,
+            candidate.shadow,
+            candidate.seed,
             str(self.path),
             str(self.cwd),
             self.python,
@@ -308,6 +317,8 @@ class ScriptRunner(Client):
             others=others,
             trace=candidate.trace,
             twin=None if candidate.twin is None else dict(candidate.twin),
+            shadow=None if candidate.shadow is None else dict(candidate.shadow),
+            seed=candidate.seed,
         )
         running = Running(id, subject, directory, seconds, time.monotonic() + seconds + MARGIN)
         self._running[directory.name] = running
@@ -375,7 +386,7 @@ class ScriptRunner(Client):
             directory,
             events,
             list(kernels_of(events).values()),
-            lambda sha: (self.directory / "blobs" / sha).read_bytes(),
+            self.blob,
             script=str(self.path),
             timeout=limit,
             python=self.python,

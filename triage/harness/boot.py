@@ -66,6 +66,10 @@ def run(spec: dict[str, Any]) -> None:
     )
     target.prepare(context)
     Observer(context).install()
+    if spec.get("seed") is not None:
+        from . import seeds
+
+        seeds.begin(spec["seed"])
     _watch_threads(context)
     _watch_warnings(context)
     if spec.get("trace"):
@@ -138,6 +142,9 @@ class Observer:
 
             with self.context.guarded("attach the capture to tilelang"):
                 capture.install(module, self.context)
+        if self.context.spec.get("shadow") is not None:
+            with self.context.guarded(f"follow the arithmetic of {name}"):
+                self._follow(name)
 
     def _watch_comparisons(self, name: str) -> None:
         from . import comparisons
@@ -147,6 +154,18 @@ class Observer:
             self._watch_numpy()
         if name in ("torch", "tilelang") and self.context.comparisons is not None:
             self.context.comparisons.watch_package(name)
+
+    def _follow(self, name: str) -> None:
+        """From the import of torch on, compute what the script computes in float64, too."""
+        if name == "torch":
+            from . import shadow
+
+            self.context.shadow = shadow.Shadow(self.context)
+            self.context.shadow.watch_threads()
+            self.context.shadow.watch_autocast()
+            self.context.shadow.__enter__()  # to the end of the process
+        elif name == "tilelang" and self.context.shadow is not None:
+            self.context.shadow.watch_launches(sys.modules["tilelang.jit.kernel"].JITKernel)
 
     def _watch_numpy(self) -> None:
         if self.context.comparisons is not None:

@@ -116,7 +116,8 @@ class Comparisons:
                 return original(*args, **kwargs)
             self._local.inside = True
             try:
-                answer = original(*args, **kwargs)
+                with self._unfollowed():
+                    answer = original(*args, **kwargs)
             except AssertionError as error:
                 told = self._tell(name, known, args, kwargs, False)
                 if told is not None:
@@ -147,7 +148,7 @@ class Comparisons:
     def _tell(
         self, name: str, known: Function, args: tuple[Any, ...], kwargs: dict[str, Any], matched: bool
     ) -> Comparison | None:
-        with self.context.guarded(f"look at the operands of {name}"):
+        with self.context.guarded(f"look at the operands of {name}"), self._unfollowed():
             users = _users(self.context)
             through = tuple(Passed.of(frame, line) for frame, line in users)
             key = (name, through[-1:], matched)
@@ -176,27 +177,29 @@ class Comparisons:
                 vacuous = _vacuous(actual, expected, matched and bool(bounds.get("equal_nan")))
                 about: dict[str, Any] = {"shape": list(actual.shape), "dtype": _dtype(actual), "vacuous": vacuous}
                 about["tolerance"] = bounds | {"rtol": rtol, "atol": atol}
+                if matched:
+                    about |= self._reference64(*self._sides(actual, expected)[:2], None, rtol, atol)
                 told = told or about
                 if matched or actual.shape != expected.shape:
                     continue
                 wrong = mismatch.wrong_elements(actual, expected, rtol, atol, bool(bounds.get("equal_nan")))
                 some = bool(wrong.any())
                 if some or (vacuous and "pattern" not in told):
-                    told = about | self._mismatch(actual, expected, wrong)
+                    told = about | self._mismatch(actual, expected, wrong, rtol, atol)
                 if some:
                     break
         return told
 
-    def _mismatch(self, actual: Any, expected: Any, wrong: Any) -> dict[str, Any]:
+    def _mismatch(
+        self, actual: Any, expected: Any, wrong: Any, rtol: float | None = None, atol: float | None = None
+    ) -> dict[str, Any]:
         """The pattern of the wrong elements, and which operand a launch wrote: that one counts as the actual one."""
         from . import mismatch
 
-        writers = [self._writer(actual), self._writer(expected)]
-        if writers[1] and not writers[0]:
-            actual, expected = expected, actual
-            writers.reverse()
+        actual, expected, writers = self._sides(actual, expected)
         summary, mask = mismatch.summarize(actual, expected, wrong)
         told: dict[str, Any] = {"pattern": summary, "written": []}
+        told |= self._reference64(actual, expected, wrong, rtol, atol)
         if mask:
             told["mask"] = {"blob": self.context.blob(mask)}
         for writer in writers:
@@ -204,6 +207,27 @@ class Comparisons:
                 names = ("launch", "kernel", "name", "argument")
                 told["written"].append({name: getattr(writer, name) for name in names})
         return told
+
+    def _sides(self, actual: Any, expected: Any) -> tuple[Any, Any, list[Any]]:
+        """The operands, that which a launch wrote first, and which launches wrote them."""
+        writers = [self._writer(actual), self._writer(expected)]
+        if writers[1] and not writers[0]:
+            return expected, actual, writers[::-1]
+        return actual, expected, writers
+
+    def _reference64(
+        self, actual: Any, expected: Any, wrong: Any, rtol: float | None, atol: float | None
+    ) -> dict[str, Any]:
+        """Both operands against the float64 value of the expected one, in a run that follows it (`shadow.py`)."""
+        shadow = self.context.shadow
+        if shadow is None or actual.shape != expected.shape:
+            return {}
+        return {"reference64": shadow.against(actual, expected, wrong, rtol, atol)}
+
+    def _unfollowed(self) -> Any:
+        """What the harness itself computes inside needs no shadow."""
+        shadow = self.context.shadow
+        return contextlib.nullcontext() if shadow is None else shadow.paused()
 
     def _writer(self, tensor: Any) -> Any:
         capture = self.context.capture
@@ -252,8 +276,9 @@ class Comparisons:
             actual, expected = map(_tensor, pair)
             if actual is None or expected is None or actual.shape != expected.shape:
                 continue
-            if any(self._writer(tensor) for tensor in (actual, expected)):  # else it says nothing of a kernel
-                return self._own(decision, actual, expected, steps)
+            with self._unfollowed():
+                if any(self._writer(tensor) for tensor in (actual, expected)):  # else it says nothing of a kernel
+                    return self._own(decision, actual, expected, steps)
         return None
 
     def _own(self, decision: Any, actual: Any, expected: Any, steps: list[Any]) -> str:

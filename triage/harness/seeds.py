@@ -1,15 +1,45 @@
-"""Other random inputs for an unchanged script: every seed that it sets is moved by a number."""
+"""The random inputs of an unchanged script: the same in every run, or others, by moving every seed that it sets."""
 
 from __future__ import annotations
 
 import functools
 import random
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 #: seeds are taken modulo this: NumPy takes 32 bits
 LIMIT = 1 << 32
+
+
+def begin(number: int) -> None:
+    """Have every generator start from `number`. A script that seeds one itself gets what it asked for."""
+    from . import hooks
+
+    random.seed(number)
+    starts = {"torch": _start_torch, "numpy.random": _start_numpy}
+    for name, start in starts.items():
+        if name in sys.modules:
+            start(sys.modules[name], number)
+    hooks.AfterImport(
+        list(starts), lambda module: None, lambda module, _: starts[module.__name__](module, number)
+    ).install()
+
+
+def _start_torch(torch: ModuleType, number: int) -> None:
+    torch.manual_seed(number)
+
+
+def _start_numpy(module: ModuleType, number: int) -> None:
+    module.seed(number)
+    original = module.default_rng
+
+    @functools.wraps(original)
+    def default_rng(seed: Any = None) -> Any:
+        return original(number if seed is None else seed)
+
+    module.default_rng = default_rng  # type: ignore[attr-defined]
 
 
 def move(torch: ModuleType, by: int) -> None:
