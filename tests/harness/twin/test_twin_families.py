@@ -177,7 +177,7 @@ def test_flash_attention(compute, random, causal):
         Q: T.Tensor(shape, "float16"),
         K: T.Tensor(shape, "float16"),
         V: T.Tensor(shape, "float16"),
-        O: T.Tensor(shape, "float16"),
+        Out: T.Tensor(shape, "float16"),
     ):
         with T.Kernel(T.ceildiv(length, tile), heads, batch, threads=128) as (bx, by, bz):
             q = T.alloc_shared((tile, dim), "float16")
@@ -223,7 +223,7 @@ def test_flash_attention(compute, random, causal):
                 T.gemm(weights, v, out, policy=T.GemmWarpPolicy.FullRow)
             for i, j in T.Parallel(tile, dim):
                 out[i, j] /= total[i]
-            T.copy(out, O[bz, bx * tile : (bx + 1) * tile, by, :])
+            T.copy(out, Out[bz, bx * tile : (bx + 1) * tile, by, :])
 
     q, k, v = (normal(random, *shape) for _ in range(3))
     got, happenings = compute(main, q, k, v, out=(shape, np.float16))

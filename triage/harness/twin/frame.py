@@ -10,6 +10,9 @@ import numpy as np
 from .memory import Storage
 from .outcome import Happening, Observer, Place, Unsupported
 
+#: some lanes: a mask, or all, or none
+Lanes = np.ndarray | bool
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -19,33 +22,25 @@ class Statement:
     place: Place | None
 
 
-@dataclass(frozen=True, eq=False)
-class Shape:
-    """A buffer as an access sees it."""
-
-    name: str
-    scope: str
-
-
 class Frame:
     """`variables` by slot, `memory` by number; `mask` says which lanes are active (None: all)."""
 
     __slots__ = (
-        "at", "block", "broken", "expanded", "extents", "found", "limit", "mask", "memory", "observer", "observing",
-        "shapes", "statements", "variables", "work",
+        "at", "block", "expanded", "extents", "found", "gone", "left", "limit", "mask", "memory", "observer", "observing",
+        "statements", "variables", "work",
     )  # fmt: skip
 
-    def __init__(self, slots: int, memories: int, shapes: int, limit: float, observer: Observer | None) -> None:
+    def __init__(self, slots: int, memories: int, limit: float, observer: Observer | None) -> None:
         self.variables: list[Any] = [None] * slots
         self.memory: list[Storage] = [None] * memories  # type: ignore[list-item]
-        self.shapes: list[Any] = [None] * shapes
         self.mask: np.ndarray | None = None
         #: extents of the axes
         self.extents: list[int] = []
         #: private memory that has lanes of parallel loops
         self.expanded: list[Storage] = []
-        #: lanes that left the innermost loop by `break` or are done with this iteration
-        self.broken: np.ndarray | bool = False
+        #: lanes that are done with this iteration of the innermost loop, and those that left it
+        self.gone: Lanes = False
+        self.left: Lanes = False
         self.block: tuple[int, ...] = ()
         self.at = Statement("", None)
         self.observer, self.observing = observer, False

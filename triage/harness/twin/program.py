@@ -12,9 +12,9 @@ from .access import BufferView
 from .dtypes import numpy_dtype, poison_value
 from .expressions import kind
 from .frame import Frame
+from .launches import Compiler
 from .memory import Storage
 from .outcome import Happening, Observer, Outcome, Unsupported
-from .statements import Compiler
 
 #: element operations; about a minute of numpy
 WORK_LIMIT = 1e9
@@ -50,7 +50,7 @@ class Program:
         compiler = self.compiler
         if len(args) != len(self.parameters):
             raise Unsupported("another number of arguments")
-        frame = Frame(len(compiler.slots), len(compiler.memories), 0, limit, observer)
+        frame = Frame(len(compiler.slots), len(compiler.memories), limit, observer)
         frame.extents = [1] * (compiler.deepest + 1)
         back = []
         for position, ((param, buffer), value) in enumerate(zip(self.parameters, args, strict=True)):
