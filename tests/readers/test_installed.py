@@ -15,6 +15,8 @@ STATED = [
     "tilelang                  0.1.9+cuda.git1234",
     "| tilelang | 0.1.9 |",
     "Name: tilelang\nVersion: 0.1.9",
+    "Requirement already satisfied: tilelang in ./venv/lib/python3.12/site-packages (0.1.9)",
+    "Requirement already satisfied: tilelang>=0.1.5 in ./venv (from -r requirements.txt (line 3)) (0.1.9)",
     ">>> tilelang.__version__\n'0.1.9'",
     "tilelang.__version__ = 0.1.9",
     "### What version of TileLang are you using?\n\n0.1.9",

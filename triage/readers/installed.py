@@ -23,7 +23,7 @@ _PACKAGE = re.compile(r"\b[A-Za-z][\w.+-]{0,60}[ \t]{0,40}[=:@| \t-][=:@|]{0,2}[
 _LINE = 400
 #: `pip show`, a prompt of Python and a report form state the release on a line of its own
 _BELOW = re.compile(
-    rf"(?:^Name: {_NAME}\s*\nVersion: |tilelang\.__version__\)?\s*\n\s*|version of tile-?lang[^\n]{{0,40}}\n\s*)['\"`v]*{_RELEASE}",
+    rf"(?:^Name: {_NAME}\s*\nVersion: |^Requirement already satisfied: {_NAME}[^\n]{{0,300}}\(|tilelang\.__version__\)?\s*\n\s*|version of tile-?lang[^\n]{{0,40}}\n\s*)['\"`v]*{_RELEASE}",
     re.IGNORECASE | re.MULTILINE,
 )
 #: behind these words a release is the one that is there
