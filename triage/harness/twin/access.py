@@ -162,7 +162,6 @@ class Access:
         if storage.private:
             self._make_room(frame, storage, bases, value)
         values, marks = storage.view(shape, self.buffer.dtype)
-        frame.spend(value.size if isinstance(value, np.ndarray) else 1)
         key = self._key(frame, storage, bases, shape)
         if key is None or not self._assign(frame, storage, values, marks, key, value, written):
             self._scatter(frame, storage, values, marks, bases, shape, value, legal_tail, written)
@@ -198,6 +197,7 @@ class Access:
         mask = frame.mask
         if not fits(np.shape(value), target.shape):
             return False
+        frame.spend(target.size)
         if mask is None:
             target[...] = value
         else:
@@ -236,6 +236,7 @@ class Access:
         chosen: Any = Ellipsis if active is None else np.broadcast_to(active, full)
         where = tuple(np.broadcast_to(place, full)[chosen] for place in places)
         what = np.broadcast_to(value, full)[chosen]
+        frame.spend(np.size(what))
         values[where] = what
         if marks is not None:
             marks[where] = True if written is None else np.broadcast_to(written, full)[chosen]
