@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 
 from triage.knowledge.match import LOADED, Outcome, Record, Trial
 from triage.model import Confidence
 
-#: what only texts about TileLang have: its names, the names of its operators and kernels, its C++ and its templates
-OF_TILELANG = re.compile(
-    r"tile-?lang(?![a-z])|\btvm(?:_ffi|-ffi)?\b|tvm_kernels|tl_templates|\btl::|\bT\.[A-Za-z_]\w+|\btirx?\.|\bmain_kernel\b|\bprim_?func\b",
-    re.IGNORECASE,
-)
+#: What only texts about TileLang have: its names, the names of its operators and kernels, its C++ and its templates. Each begins
+#: with a fixed text, which a long log is searched for sooner; the texts are in small letters, those of the second table as they are.
+SIGNS = {
+    "tilelang": r"tilelang(?![a-z])", "tile-lang": r"tile-lang(?![a-z])", "tvm": r"\btvm(?:[_-]ffi)?\b", "tvm_kernels": "tvm_kernels",
+    "tl_templates": "tl_templates", "tl::": r"\btl::", "tir.": r"\btir\.", "tirx.": r"\btirx\.", "main_kernel": r"\bmain_kernel\b",
+    "primfunc": r"\bprimfunc\b", "prim_func": r"\bprim_func\b",
+}  # fmt: skip
+EXACT_SIGNS = {"T.": r"(?<![\w.])T\.[A-Za-z_]\w+"}
 #: packages whose errors rules read, beside the standard library and what a kernel's script loads
 READ = (LOADED - {"triton"}) | {
     "tvm_ffi",
@@ -31,7 +35,11 @@ READ = (LOADED - {"triton"}) | {
 
 
 def speaks_of_tilelang(text: str) -> bool:
-    return OF_TILELANG.search(text) is not None
+    return _has(text.lower(), SIGNS) or _has(text, EXACT_SIGNS)
+
+
+def _has(text: str, signs: Mapping[str, str]) -> bool:
+    return any(fixed in text and re.search(pattern, text) for fixed, pattern in signs.items())
 
 
 def other_package(error_type: str) -> str | None:

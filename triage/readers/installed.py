@@ -19,6 +19,8 @@ _NAMED = re.compile(
 )
 #: another package and its release, which a line may state beside tilelang's: `torch 2.6.0`, `cuda: 12.4`, `| torch | 2.6 |`
 _PACKAGE = re.compile(r"\b[A-Za-z][\w.+-]{0,60}[ \t]{0,40}[=:@| \t-][=:@|]{0,2}[ \t]{0,40}v?\d[\w.+-]{0,60}")
+#: lines below a name within which its release may stand, and what stands for lines that were left out
+_ANSWER, _GAP = 3, "…\n"
 #: what is longer is no list of packages
 _LINE = 400
 #: `pip show`, a prompt of Python and a report form state the release on a line of its own
@@ -47,10 +49,19 @@ _OTHER = re.compile(r"(?<![\w.+-])v?(0\.\d+\.\d+(?:\.?post\d+)?)(?!\w|\.\w)")
 
 def installed_tilelang(text: str) -> str | None:
     """The release, without its local part; None where the text states none, or two."""
+    text = _about_tilelang(text)
     stated = set(_stated(text))
     if not stated:
         stated = set(_mentioned(text))
     return stated.pop() if len(stated) == 1 else None
+
+
+def _about_tilelang(text: str) -> str:
+    """The lines that name it, each with those below it that may answer; of a long log these are few."""
+    lines = text.split("\n")
+    named = (at for at, line in enumerate(text.lower().split("\n")) if "tilelang" in line or "tile-lang" in line)
+    kept = {at + below for at in named for below in range(_ANSWER + 1) if at + below < len(lines)}
+    return "\n".join(lines[at] if at - 1 in kept else f"{_GAP}{lines[at]}" for at in sorted(kept))
 
 
 def _stated(text: str) -> Iterator[str]:
