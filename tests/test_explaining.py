@@ -377,3 +377,14 @@ def test_the_source_lines_of_a_traceback_are_no_words_of_a_report() -> None:
     found = explained(text)
     assert (found.basis, found.category) == ("error", None)
     assert explained("My kernel cannot compile:\n" + text).category is Category.GENERATION
+
+
+def test_a_line_that_was_not_read_to_its_end_is_told() -> None:
+    cut = show(explained(K_MISMATCH.replace("32", "9" * 40_000)))
+    assert "of line 1 only the first 16384 characters were read" in cut
+    assert "only the first" not in show(explained(K_MISMATCH))
+
+
+def test_quotation_marks_are_no_part_of_an_operators_name() -> None:
+    finding = explained(f"I get `{K_MISMATCH.removeprefix('AssertionError: ')}`").finding
+    assert finding and finding.captures["op"] == "T.gemm"
