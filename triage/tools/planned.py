@@ -24,7 +24,6 @@ PLANNED = (
     _planned("reference-fp64", "run the reference in fp64", "reference.suspect"),
     _planned("mismatch-pattern", "look at which elements are wrong", "mismatch.pattern"),
     _planned("draw-layouts", "draw the inferred layouts"),
-    _planned("cpu-twin", "run the kernel on the CPU through the c target", "twin.verdict"),
     _planned("compare-segments", "compare after each statement with the twin"),
     _planned("insert-probes", "print and dump tensors in the kernel"),
     _planned("roofline", "compute the roofline expectation"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from triage.graph.spec import ToolSpec
 from triage.tools import (
     bisect_switches,
+    cpu_twin,
     doctor,
     drop_statements,
     lower_kernels,
@@ -14,6 +15,7 @@ from triage.tools import (
     minimize,
     observe,
     read_error,
+    repair_statements,
     static_checks,
     verify_fix,
 )
@@ -33,6 +35,8 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (bisect_switches.SPEC, bisect_switches.run),
     (minimize.SPEC, minimize.run),
     (verify_fix.SPEC, verify_fix.run),
+    (cpu_twin.SPEC, cpu_twin.run),
+    (repair_statements.SPEC, repair_statements.run),
 )
 
 SPECS: Mapping[str, ToolSpec] = {spec.name: spec for spec in (*(spec for spec, _ in BUILT), *PLANNED)}

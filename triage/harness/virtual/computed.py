@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
 import torch
 
 from .signature import Parameter, Signature
@@ -47,6 +49,8 @@ class Computing:
         self.context = context
         self.seconds = float(context.spec["twin"].get("seconds", SECONDS))
         self._spent = 0.0
+        #: parameters that held NaN after the last launch: memory that nobody wrote is poisoned with it
+        self._nan: list[str] = []
 
     def launch(
         self,
@@ -66,6 +70,7 @@ class Computing:
                 "computed": True,
                 "work": outcome.work,
                 "happenings": [dataclasses.asdict(h) for h in outcome.happenings],
+                "nan": self._nan,
             }
         except NotComputed as why:
             told |= {"why": str(why), "at": None}
@@ -90,9 +95,19 @@ class Computing:
         for index in signature.outputs:
             twin.poison(arrays[index])
         try:
-            return twin.run(func, arrays, fresh=frozenset(signature.outputs))
+            outcome = twin.run(func, arrays, fresh=frozenset(signature.outputs))
         except twin.Unsupported as error:
             raise NotComputed(str(error)) from error
+        except Exception as error:
+            where = "".join(traceback.format_exception(error)[-3:])
+            self.context.emit("warning", origin="triage", text=f"capture-failed: the twin failed: {where}", kernel=None)
+            raise NotComputed(f"the twin failed: {type(error).__name__}: {error}") from error
+        self._nan = [p.name for p, array in zip(signature.parameters, arrays, strict=True) if _has_nan(array)]
+        return outcome
+
+
+def _has_nan(array: Any) -> bool:
+    return isinstance(array, numpy.ndarray) and array.dtype.kind in "fV" and bool((array != array).any())
 
 
 def _array(parameter: Parameter, value: Any) -> Any:

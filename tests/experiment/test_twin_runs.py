@@ -1,0 +1,113 @@
+"""The CPU twin from outside: what a script's own comparisons come to, and which changed statement makes them agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triage.experiment.errors import read_events
+from triage.experiment.repair import edits
+from triage.experiment.repair_search import Search
+from triage.experiment.scripts import Candidate, ScriptRunner, Shown
+from triage.experiment.twin import TwinRun, read
+
+ADD = '''
+import tilelang
+import tilelang.language as T
+import torch
+
+
+@tilelang.jit(out_idx=[-1])
+def add(N, block):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32"), C: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+            for i in T.Parallel(block):
+                C[bx * block + i] = A[bx * block + i] + B[bx * block + i]
+
+    return main
+
+
+torch.manual_seed(0)
+a, b = torch.randn(200, device="cuda"), torch.randn(200, device="cuda")
+c = add(200, 64)(a, b)
+{check}
+'''
+CHECKS = {
+    "assert_close": "torch.testing.assert_close(c, a + b)",
+    "allclose": "assert torch.allclose(c, a + b)",
+    "numpy": "import numpy\nnumpy.testing.assert_allclose(c.cpu().numpy(), (a + b).cpu().numpy(), rtol=1e-5)",
+    "difference": "assert (c - (a + b)).abs().max() < 1e-4",
+    "exit": "import sys\nif (c - (a + b)).abs().max().item() > 1e-4:\n    sys.exit(1)",
+}
+WRONG = ("+ B[bx * block + i]", "- B[bx * block + i]")
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> ScriptRunner:
+    folder = tmp_path_factory.mktemp("twin")
+    script = folder / "kernel.py"
+    script.write_text(ADD, encoding="utf-8")
+    with ScriptRunner(folder / "runs", script, cwd=folder) as runner:
+        yield runner
+
+
+def ran(runner: ScriptRunner, source: str, **twin: int) -> tuple[Shown, TwinRun]:
+    shown = runner.run(Candidate(source, twin=tuple(twin.items())))
+    return shown, read(read_events(shown.directory), shown.status, runner.blob)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_right_kernel_passes_its_own_check_on_the_twin(runner: ScriptRunner, check: str) -> None:
+    _, run = ran(runner, ADD.format(check=CHECKS[check]))
+    assert run.computed == 1 and not run.made_up and not run.virtual
+    assert run.passes
+    assert run.verdict == ("matched" if check in ("assert_close", "allclose", "numpy") else "unknown")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_wrong_kernel_fails_its_own_check_on_the_twin(runner: ScriptRunner, check: str) -> None:
+    _, run = ran(runner, ADD.format(check=CHECKS[check]).replace(*WRONG))
+    assert run.computed == 1 and run.verdict == "mismatched" and not run.passes
+
+
+def test_other_seeds_give_other_inputs(runner: ScriptRunner) -> None:
+    source = ADD.format(check="print(round(float(a.sum()), 6))")
+    outputs = {(ran(runner, source, **twin)[0].directory / "stdout").read_text() for twin in ({}, {"seed": 1}, {"seed": 2})}
+    assert len(outputs) == 3
+
+
+def test_memory_that_no_statement_wrote_is_no_agreement(runner: ScriptRunner) -> None:
+    half = ADD.format(check=CHECKS["exit"]).replace("T.Kernel(T.ceildiv(N, block)", "T.Kernel(2")
+    _, run = ran(runner, half)
+    assert run.nan == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [(WRONG, 13), (("C[bx * block + i] =", "C[bx * block + i + 1] ="), 13), (("T.ceildiv(N, block)", "N // block"), 11)],
+)
+def test_the_statement_whose_change_restores_the_agreement_is_found(
+    runner: ScriptRunner, wrong: tuple[str, str], line: int
+) -> None:
+    source = ADD.format(check=CHECKS["assert_close"]).replace(*wrong)
+    shown, start = ran(runner, source)
+    assert start.verdict == "mismatched"
+    search = Search(runner, Candidate(source, twin=()), start, shown.seconds)
+    found = search.run(source, edits(source, range(11, 14)), lambda: 1.0)
+    assert line in {edit.line for edit in found.edits}
+
+
+def test_a_reference_that_no_kernel_computes_is_not_repaired(runner: ScriptRunner) -> None:
+    source = ADD.format(check="torch.testing.assert_close(c, torch.sin(a) * b.abs().sqrt())")
+    shown, start = ran(runner, source)
+    search = Search(runner, Candidate(source, twin=()), start, shown.seconds)
+    found = search.run(source, edits(source, range(11, 14)), lambda: 1.0)
+    assert not found.edits and found.finished
+
+
+def test_a_launch_that_cannot_be_computed_says_why(runner: ScriptRunner) -> None:
+    source = ADD.format(check="big = torch.empty(1 << 27, device='cuda')\nd = add(1 << 27, 64)(big, big)")
+    _, run = ran(runner, source)
+    assert run.computed == 1 and sum(run.made_up.values()) == 1 and run.verdict == "unknown"

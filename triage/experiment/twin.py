@@ -1,0 +1,125 @@
+"""What a run on the CPU twin shows: which launches were computed, what the script compared, and what no right kernel does. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from triage.experiment.events import Event
+from triage.experiment.kernels import blob_of
+from triage.model import Mismatch, Place, from_json
+
+#: errors by which a script says itself that its check failed
+OWN_CHECKS = ("AssertionError", "SystemExit")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison of values that were computed. `mismatch` tells where the wrong elements are, if it failed and is known."""
+
+    id: str
+    function: str
+    at: Place | None
+    matched: bool
+    tolerance: Mapping[str, Any]
+    dtype: str = ""
+    vacuous: str = ""
+    mismatch: Mismatch | None = None
+    #: whether a launch wrote one of its operands
+    of_kernel: bool = False
+
+    @property
+    def by_function(self) -> bool:
+        """Whether a function of a package compared, which is told also where it agrees; the script's own arithmetic is not."""
+        return "." in self.function
+
+
+@dataclass(frozen=True)
+class TwinRun:
+    """A run in twin mode. `made_up`: why launches were not computed, with their number."""
+
+    computed: int
+    made_up: Mapping[str, int]
+    comparisons: tuple[Compared, ...]
+    virtual: int
+    happenings: tuple[Mapping[str, Any], ...]
+    #: parameters that held NaN after a launch, each once a launch
+    nan: int
+    #: the script ended with an error that rests on a comparison, or with a check of its own that failed
+    failed_check: bool
+    ended: str
+
+    @property
+    def verdict(self) -> str:
+        """`matched`: what was compared agreed, and all of it was computed; `mismatched`: not so; else `unknown`."""
+        if not self.computed:
+            return "unknown"
+        wrong = [c for c in self.comparisons if not c.matched and c.of_kernel]
+        if wrong or self.failed_check:
+            return "unknown" if self.made_up and not wrong else "mismatched"
+        said = [c for c in self.comparisons if c.matched and not c.vacuous]
+        return "matched" if said and self.ended == "succeeded" and not self.virtual and not self.made_up else "unknown"
+
+    @property
+    def passes(self) -> bool:
+        """Whether a script whose check failed before comes to its end now, with everything computed and nothing wrong."""
+        sound = bool(self.computed) and not self.made_up and not self.virtual and self.ended == "succeeded"
+        return sound and not self.failed_check and all(c.matched and not c.vacuous for c in self.comparisons)
+
+
+def read(events: Sequence[Event], ended: str, blob: Callable[[str], bytes]) -> TwinRun:
+    """What the events of a finished run in twin mode say; `ended` is how the process ended, `blob` reads what was put aside."""
+    told = [e for e in events if e["type"] == "twin"]
+    compares = [e for e in events if e["type"] == "compare"]
+    reasons = Counter(str(e.get("why")) for e in told if not e.get("computed"))
+    launched = sum(e["type"] == "launch.begin" for e in events)
+    if launched > len(told):
+        reasons["the launch was refused"] += launched - len(told)
+    return TwinRun(
+        computed=sum(bool(e.get("computed")) for e in told),
+        made_up=dict(reasons),
+        comparisons=tuple(
+            _compared(e, blob) for e in compares if not e.get("virtual") and e.get("matched") is not None
+        ),
+        virtual=sum(bool(e.get("virtual")) for e in compares),
+        happenings=tuple(
+            {**h, "kernel": e.get("kernel")} for e in told for h in _whole(e.get("happenings"), blob) or ()
+        ),
+        nan=sum(len(e.get("nan") or ()) for e in told),
+        failed_check=_failed_check(events),
+        ended=ended,
+    )
+
+
+def _whole(value: Any, blob: Callable[[str], bytes]) -> Any:
+    """A field of an event; a large one lies in a blob."""
+    sha = blob_of(value) if isinstance(value, dict) and set(value) == {"blob"} else None
+    return json.loads(blob(sha)) if sha else value
+
+
+def _compared(event: Event, blob: Callable[[str], bytes]) -> Compared:
+    summary = _whole(event.get("summary"), blob) or {}
+    pattern = summary.get("pattern")
+    at = event.get("at")
+    return Compared(
+        id=str(event.get("id")),
+        function=str(event.get("function")),
+        at=Place(at["file"], int(at["line"])) if at else None,
+        matched=bool(event.get("matched")),
+        tolerance=summary.get("tolerance") or {},
+        dtype=str(summary.get("dtype") or ""),
+        vacuous=str(summary.get("vacuous") or ""),
+        mismatch=from_json(Mismatch, pattern) if pattern else None,
+        of_kernel=bool(summary.get("written")),
+    )
+
+
+def _failed_check(events: Sequence[Event]) -> bool:
+    last = next((e for e in reversed(events) if e["type"] == "error" and not e.get("handled")), None)
+    if last is None:
+        return False
+    error = last.get("error") or {}
+    return bool(last.get("comparison")) or str(error.get("type")).rpartition(".")[2] in OWN_CHECKS

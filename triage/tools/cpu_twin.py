@@ -1,0 +1,101 @@
+"""cpu-twin: run the script with its kernels computed on the CPU, so that its own comparisons say something."""
+
+from __future__ import annotations
+
+from triage.experiment.client import TemplateError
+from triage.experiment.twin import TwinRun
+from triage.graph.spec import ToolSpec
+from triage.model import Fact, NotChecked, StepOutcome, StepStatus
+from triage.numerics.pattern import pattern_of
+from triage.tools.base import Result, Work
+from triage.tools.twin_runs import of_happening, of_mismatch, run_unchanged, unchanged, wrong
+
+SPEC = ToolSpec(
+    "cpu-twin",
+    "compute the kernels on the CPU, as they are written",
+    adds=(
+        "twin.verdict", "twin.computed", "twin.reason", "comparison.verdict", "comparison.function", "mismatch.where",
+    ),
+    seconds=lambda facts: 5.0 + 2.0 * float(facts.get("run.seconds") or 0.0),
+)  # fmt: skip
+
+
+def run(work: Work) -> Result:
+    """Run the unchanged script on the twin and say what its comparisons came to."""
+    candidate = unchanged(work)
+    if candidate is None:
+        return Result(detail="the twin runs a script as it was read, and this run is of a module or the script is gone")
+    try:
+        with work.script_runner() as runner:
+            shown, run = run_unchanged(work, runner, candidate)
+    except TemplateError as error:
+        return Result(status=StepStatus.FAILED, detail=f"the twin cannot be run: {error}")
+    if shown.status == "infra_error":
+        return Result(status=StepStatus.FAILED, detail=f"the twin came to no end: {shown.why}")
+    verdict = run.verdict
+    hazards = [hazard for hazard in map(of_happening, run.happenings) if hazard is not None]
+    if verdict == "mismatched":
+        hazards.append(of_mismatch("wrong-on-twin", wrong(run)))
+    return Result(
+        status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,
+        outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if verdict == "matched" else StepOutcome.UNKNOWN,
+        detail=_detail(run, shown.seconds),
+        facts=tuple(_facts(run)),
+        hazards=tuple(hazards),
+        checked=tuple(_checked(run)),
+        not_checked=tuple(_not_checked(run)),
+    )
+
+
+def _facts(run: TwinRun) -> list[Fact]:
+    facts = [
+        Fact("twin.verdict", run.verdict, source=SPEC.name),
+        Fact("twin.computed", run.computed, source=SPEC.name),
+    ]
+    if run.made_up:
+        facts.append(Fact("twin.reason", next(iter(run.made_up)), source=SPEC.name))
+    for compared in run.comparisons:
+        about = f"comparison:twin-{compared.id}"
+        facts.append(
+            Fact("comparison.verdict", "matched" if compared.matched else "mismatched", about, source=SPEC.name)
+        )
+        facts.append(Fact("comparison.function", compared.function, about, source=SPEC.name))
+        if compared.mismatch is not None:
+            facts.append(Fact("mismatch.where", str(pattern_of(compared.mismatch)), about, source=SPEC.name))
+    return facts
+
+
+def _detail(run: TwinRun, seconds: float) -> str:
+    launches = f"{run.computed} launch{'es' * (run.computed != 1)} computed"
+    if run.made_up:
+        launches += f", {sum(run.made_up.values())} not"
+    said = {
+        "matched": "what the script compares agrees",
+        "mismatched": "the script's own check fails",
+        "unknown": "nothing was compared that says something",
+    }
+    return f"{launches} in {seconds:.1f} s; {said[run.verdict]}"
+
+
+def _checked(run: TwinRun) -> list[str]:
+    if not run.computed:
+        return []
+    some = f"{run.computed} launch{'es' * (run.computed != 1)} on the CPU twin"
+    agree = sum(c.matched and not c.vacuous for c in run.comparisons)
+    compared = f"; {agree} comparison{'s' * (agree != 1)} agreed" if agree else ""
+    return [f"the values of {some}{compared} [computed here]"]
+
+
+def _not_checked(run: TwinRun) -> list[NotChecked]:
+    lines = [
+        NotChecked(f"the values of {count} launch{'es' * (count != 1)} on the CPU twin", reason)
+        for reason, count in run.made_up.items()
+    ]
+    if run.computed:
+        lines.append(
+            NotChecked(
+                "values as the GPU computes them, races and speed",
+                "the twin does what the program says, one block after another",
+            )
+        )
+    return lines

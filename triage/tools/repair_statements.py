@@ -1,0 +1,90 @@
+"""repair-statements: which statement, changed a little, makes the wrong result right?"""
+
+from __future__ import annotations
+
+import time
+
+from triage.experiment.client import TemplateError
+from triage.experiment.repair import Edit, edits
+from triage.experiment.repair_search import Repaired, Search
+from triage.graph.spec import ToolSpec
+from triage.lints.hazard import Hazard
+from triage.model import Fact, Label, Place, StepOutcome, StepStatus
+from triage.tools.base import Result, Work
+from triage.tools.twin_runs import (
+    lines_of,
+    of_mismatch,
+    patterns,
+    records,
+    run_unchanged,
+    script_file,
+    unchanged,
+    wrong,
+)
+
+SPEC = ToolSpec(
+    "repair-statements",
+    "change one statement at a time and compute again",
+    adds=("repair.tried", "repair.statements"),
+    seconds=lambda facts: 20.0,
+)
+#: The steps after this one want some of the budget, too: seconds that this one takes at most.
+LONGEST = 75.0
+#: So many statements may be named; where more would do, the edits say nothing about the place.
+MOST = 4
+
+
+def run(work: Work) -> Result:
+    """Search for one edit that restores the agreement on the twin, also with other inputs."""
+    candidate = unchanged(work)
+    if candidate is None:
+        return Result(detail="statements are changed in a script, and this run is of a module or the script is gone")
+    deadline = time.monotonic() + min(LONGEST, work.seconds)
+    file = script_file(work)
+    try:
+        with work.script_runner() as runner:
+            shown, start = run_unchanged(work, runner, candidate)
+            if start.verdict != "mismatched":
+                return Result(detail="the unchanged script does not fail on the twin here")
+            lines = set().union(*(lines_of(record, file) for record in records(shown, runner)))
+            found = Search(runner, candidate, start, shown.seconds).run(
+                candidate.source,
+                edits(candidate.source, lines, patterns(start)),
+                lambda: deadline - time.monotonic(),
+                work.progress,
+            )
+    except TemplateError as error:
+        return Result(status=StepStatus.FAILED, detail=f"changed copies cannot be run: {error}")
+    facts = (
+        Fact("repair.tried", found.tried, source=SPEC.name),
+        Fact("repair.statements", len(found.edits), source=SPEC.name),
+    )
+    hazards = _hazards(found, file, of_mismatch("", wrong(start)).fields)
+    return Result(
+        outcome=StepOutcome.FINDING if hazards else StepOutcome.UNKNOWN,
+        detail=_detail(found),
+        facts=facts,
+        hazards=hazards,
+    )
+
+
+def _hazards(found: Repaired, file: str, fields: dict[str, object]) -> tuple[Hazard, ...]:
+    if not 0 < len(found.edits) <= MOST:
+        return ()
+    first = found.edits[0]
+    labels = tuple(Label(file, edit.line, f"{edit.says}: this makes the result right, too") for edit in found.edits[1:])
+    alone = len(found.edits) == 1
+    told = {**fields, "change": first.says, "sort": first.kind, "count": len(found.edits), "finished": found.finished}
+    kind = "statement-repaired" if alone else "statements-repaired"
+    return (Hazard(kind, "run", Place(file, first.line), labels, told, "certain" if found.finished else "likely"),)
+
+
+def _detail(found: Repaired) -> str:
+    tried = f"{found.tried} of {found.count} small changes tried"
+    if not found.edits:
+        return f"{tried}; none makes the result right"
+    return f"{tried}; " + "; ".join(_said(edit) for edit in found.edits[:MOST])
+
+
+def _said(edit: Edit) -> str:
+    return f"line {edit.line}: {edit.says} makes it right, also with other inputs"

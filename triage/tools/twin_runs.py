@@ -1,0 +1,105 @@
+"""What the tools of the correctness chain share: the script on the CPU twin, once, and the hazards that say what it showed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from triage.experiment.errors import read_events
+from triage.experiment.kernels import kernels_of, record_of
+from triage.experiment.scripts import Candidate, ScriptRunner, Shown
+from triage.experiment.twin import Compared, TwinRun, read
+from triage.lints.hazard import Hazard
+from triage.model import KernelRecord, Place, Statement
+from triage.numerics.pattern import describe, pattern_of
+from triage.tools.base import Work
+
+#: The twin computes in Python what a GPU does in microseconds: seconds that an unchanged script may take on it.
+LONGEST = 120.0
+#: happenings of the interpreter as hazards that rules know
+HAZARDS = {
+    "uninitialized-read": "read-of-unwritten",
+    "oob-read": "read-out-of-bounds",
+    "oob-write": "write-out-of-bounds",
+    "never-written": "output-never-written",
+    "collision": "lanes-collide",
+}
+
+
+def unchanged(work: Work) -> Candidate | None:
+    """The script as it ran, to be run in twin mode; None where it cannot be read."""
+    source = work.read_source(os.path.abspath(work.options.script)) if work.options.script else None
+    return None if source is None else Candidate(source, work.options.argv, work.options.call, twin=())
+
+
+def run_unchanged(work: Work, runner: ScriptRunner, candidate: Candidate) -> tuple[Shown, TwinRun]:
+    """Run it, or take what it showed in an earlier step of this case."""
+    shown = runner.run(candidate, min(LONGEST, max(work.seconds, 1.0)))
+    return shown, read(read_events(shown.directory), shown.status, runner.blob)
+
+
+def records(shown: Shown, runner: ScriptRunner) -> Iterator[KernelRecord]:
+    """The kernels of a run, as far as they could be recorded."""
+    for kernel in kernels_of(read_events(shown.directory)).values():
+        record = record_of(kernel, runner.blob)
+        if record is not None:
+            yield record
+
+
+def lines_of(record: KernelRecord, file: str) -> set[int]:
+    """The lines of a file on which statements of a kernel stand, those of macros included."""
+
+    def walk(statements: tuple[Statement, ...]) -> Iterator[Place]:
+        for statement in statements:
+            yield from (statement.at,) if statement.at else ()
+            yield from statement.via
+            yield from walk((*statement.body, *statement.orelse))
+
+    return {place.line for place in walk(record.statements) if place.file == file}
+
+
+def wrong(run: TwinRun) -> Compared | None:
+    """The failed comparison to speak of: the last one, which ended the script if any did."""
+    failed = [c for c in run.comparisons if not c.matched]
+    return failed[-1] if failed else None
+
+
+def patterns(run: TwinRun) -> list[str]:
+    """Words about the wrong elements of all failed comparisons."""
+    found = [pattern_of(c.mismatch) for c in run.comparisons if c.mismatch is not None]
+    return [word for pattern in found for word in (pattern.values, *pattern.where)]
+
+
+def of_happening(happening: Mapping[str, Any]) -> Hazard | None:
+    """What no right kernel does, as the rules match it; None for what is not always wrong."""
+    kind = HAZARDS.get(str(happening.get("kind")))
+    if kind is None:
+        return None
+    place = happening.get("place") or None
+    fields = {
+        "buffer": happening.get("buffer"),
+        "count": happening.get("count"),
+        "index": list(happening.get("indices") or ()),
+        "shape": list(happening.get("extent") or ()),
+    }
+    return Hazard(kind, "run", Place(str(place["file"]), int(place["line"])) if place else None, fields=fields)
+
+
+def of_mismatch(kind: str, found: Compared | None, at: Place | None = None, **fields: Any) -> Hazard:
+    """A failed comparison as a hazard at the line that compares, or at `at`."""
+    if found is None:
+        said = {"function": "the script's own check", "where": "its results are wrong", "tolerance": ""}
+        return Hazard(kind, "run", at, fields=said | fields)
+    said = {
+        "function": found.function,
+        "where": describe(found.mismatch) if found.mismatch else "the shapes differ",
+        "tolerance": ", ".join(f"{name}={value}" for name, value in sorted(found.tolerance.items())),
+        "dtype": found.dtype,
+    }
+    return Hazard(kind, "run", at or found.at, fields=said | fields)
+
+
+def script_file(work: Work) -> str:
+    return str(Path(work.options.script).absolute())
