@@ -407,9 +407,9 @@ def _verdict_lines(explanation: Explanation) -> Iterator[str]:
         yield f"  also: {other.rule + ' ' if other.rule else ''}{printable(other.title)}{where}"
     if best is None and not explanation.symptoms and all(fit.against for fit in fits.fits):
         yield "  nothing in this text is an error that triage knows, and its words hint at nothing"
-    for number, line in enumerate(fits.text.split("\n"), 1):
+    for at, line in enumerate(fits.text.split("\n"), 1):
         if len(line) >= VIEW_LIMIT:
-            yield f"  of line {fits.number(number)} only the first {VIEW_LIMIT} characters were read"
+            yield f"  of line {fits.number(at)} only the first {VIEW_LIMIT} characters were read"
     for step in explanation.next:
         yield f"  next: {step}"
 
