@@ -298,7 +298,7 @@ def as_json(model: Model | Unknown, rms: float, judged: Verdict | None) -> dict[
             "accepted_rms": RMS_FACTOR * expected,
             "rms_factor": RMS_FACTOR,
             "element_factor": ELEMENT_FACTOR,
-            "element_floor": model.output.floor,
+            "element_floor": model.floor,
             "ceiling": _bounded(model.ceiling(s, rms) / rms),
             "tolerance": to_json(suggestion(model, s, rms)),
             "notes": list(model.notes),

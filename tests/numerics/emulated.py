@@ -67,5 +67,5 @@ def dot_case(dot: Dot, distribution: str, results: int, generator: np.random.Gen
         computed = accumulated(parts, Accumulator(dot.output.name, dot.output))
     else:
         computed = rounded(accumulated(products, dot.accumulator), dot.output)
-    data = Data(distribution, kappa, float(np.sqrt((products**2).mean())), distribution == "positive")
+    data = Data(distribution, kappa, float(np.sqrt((products**2).mean())), distribution == "positive", measured=True)
     return Case(computed - exact, s, exact), replace(dot, data=data)

@@ -206,7 +206,7 @@ def sum_model(n: int, compute: Format, output: Format, reference: Format | None,
     says = f"{n} terms added one after the other in {compute.name}"
     term = Term("accumulation", says, error.per_s2, error.per_r2, error.worst, probable=error.probable)
     model = _model(f"sum of {n} terms", [term], compute, output, reference, [data.says])
-    return Model(model.what, output, model.terms, data.s(n), data.r(n), model.assumptions)
+    return replace(model, s=data.s(n), r=data.r(n))
 
 
 def softmax_model(

@@ -70,12 +70,16 @@ UPSTREAM = {
 
 @dataclass(frozen=True)
 class Data:
-    """How the terms of a sum are distributed. `kappa` = K sum p^2 / S^2; `rms` of one term."""
+    """How the terms of a sum are distributed. `kappa` = K sum p^2 / S^2; `rms` of one term.
+
+    `measured`: both come from the program's own values, and not from an assumption.
+    """
 
     says: str
     kappa: float
     rms: float
     same_sign: bool = False
+    measured: bool = False
 
     def s(self, k: float) -> float:
         """S of k terms."""
@@ -109,6 +113,8 @@ class Term:
     worst_r: float = 0.0
     bounded: bool = False
     probable: float | None = None
+    #: what results near zero are off by besides; absolute
+    floor: float = 0.0
 
     def rms(self, s: float, r: float) -> float:
         return math.sqrt(self.per_s2 * s * s + self.per_r2 * r * r)
@@ -149,6 +155,11 @@ class Model:
     notes: tuple[str, ...] = ()
     dot: Dot | None = None
 
+    @property
+    def floor(self) -> float:
+        """What a result near zero may be off by, absolute: numbers have a smallest distance."""
+        return sum(term.floor for term in self.terms)
+
     def rms(self, s: float, r: float) -> float:
         """The expected rms error of an element."""
         return math.hypot(*(term.rms(s, r) for term in self.terms))
@@ -158,14 +169,14 @@ class Model:
         random = [term for term in self.terms if not term.bounded]
         tail = ELEMENT_FACTOR * math.hypot(*(term.rms(s, r) for term in random))
         bounded = sum(term.worst(s, r) for term in self.terms if term.bounded)
-        return min(tail, sum(term.worst(s, r) for term in random)) + bounded + self.output.floor
+        return min(tail, sum(term.worst(s, r) for term in random)) + bounded + self.floor
 
     def ceiling(self, s: float, r: float) -> float:
         """The worst case of an element; infinite where roundings are so coarse and many that nothing bounds them."""
-        return sum(term.worst(s, r) for term in self.terms) + self.output.floor
+        return sum(term.worst(s, r) for term in self.terms) + self.floor
 
     def tolerance(self, s: float, r: float) -> Tolerance:
-        """The smallest rtol and atol that hold the band of every element, whatever its r, where S is about `s`."""
+        """The smallest rtol and atol that hold the band of every element, whatever its r, of data like the model's and S of about `s`."""
         random = [term for term in self.terms if not term.bounded]
         per_s = ELEMENT_FACTOR * math.sqrt(sum(term.per_s2 for term in random))
         per_r = ELEMENT_FACTOR * math.sqrt(sum(term.per_r2 for term in random))
@@ -174,7 +185,7 @@ class Model:
         bounded_r = sum(term.worst_r for term in self.terms if term.bounded)
         if worst_s * s + worst_r * r <= per_s * s + per_r * r:
             per_s, per_r = worst_s, worst_r
-        return Tolerance(bounded_r + per_r, (bounded_s + per_s) * s + self.output.floor)
+        return Tolerance(bounded_r + per_r, (bounded_s + per_s) * s + self.floor)
 
 
 def one_two_five(value: float) -> float:
@@ -249,17 +260,17 @@ def _accumulation(dot: Dot) -> Term:
     if kept.format.exact:
         return Term("accumulation", "integers are added exactly")
     error = sum_error(dot.k, dot.data.kappa, kept, max(1, dot.atomics))
-    return _sum_term("accumulation", f"{_kept(kept)} (u = {_power(kept.u)})", error)
+    return _sum_term("accumulation", f"{_kept(kept)} (u = {_power(kept.u)})", error, kept.format)
 
 
-def _sum_term(name: str, says: str, error: SumError) -> Term:
-    return Term(name, says, error.per_s2, error.per_r2, error.worst, 0.0, False, error.probable)
+def _sum_term(name: str, says: str, error: SumError, kept: Format) -> Term:
+    return Term(name, says, error.per_s2, error.per_r2, error.worst, 0.0, False, error.probable, kept.floor)
 
 
 def _atomics(dot: Dot) -> Term:
     into = dot.output
     error = partial_sums(dot.k, dot.data.kappa, dot.atomics, into, _narrower(into, dot.accumulator.format))
-    return _sum_term("atomics", f"{dot.atomics} partial sums added in {into.name} in any order", error)
+    return _sum_term("atomics", f"{dot.atomics} partial sums added in {into.name} in any order", error, into)
 
 
 def _output(dot: Dot) -> Term:
@@ -273,7 +284,7 @@ def _output(dot: Dot) -> Term:
 
 def rounding_term(name: str, says: str, to: Format) -> Term:
     """One rounding of the result."""
-    return Term(name, says, per_r2=(SPREAD * to.u) ** 2, worst_r=to.u, bounded=True)
+    return Term(name, says, per_r2=(SPREAD * to.u) ** 2, worst_r=to.u, bounded=True, floor=to.floor)
 
 
 def _reference(dot: Dot) -> list[Term]:
@@ -281,7 +292,10 @@ def _reference(dot: Dot) -> list[Term]:
         return [Term("reference", "computed and kept in float64" if dot.reference else "exact")]
     single = Accumulator("float32", FORMATS["float32"])
     summed = _sum_term(
-        "reference", "summed in float32, one after the other at worst", sum_error(dot.k, dot.data.kappa, single)
+        "reference",
+        "summed in float32, one after the other at worst",
+        sum_error(dot.k, dot.data.kappa, single),
+        single.format,
     )
     return [summed, reference_rounding(dot.reference, dot.output)]
 

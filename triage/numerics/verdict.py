@@ -91,6 +91,8 @@ def verdict(model: Model | Unknown, measured: Measured, used: Tolerance | None =
     for narrow in _narrow(model):
         if _fits(narrow, ideal, measured):
             return _accumulator(model, narrow, ideal, measured, used)
+    if _may_be_uneven(ideal, measured):
+        return _uneven(ideal, measured, used)
     return _outside(ideal, measured, used)
 
 
@@ -99,6 +101,16 @@ def _ideal(model: Model) -> Model:
     if model.dot is None or not _is_narrow(model.dot.accumulator):
         return model
     return dot_model(replace(model.dot, accumulator=accumulator_of("float32", model.dot.inputs)))
+
+
+def _may_be_uneven(model: Model, measured: Measured) -> bool:
+    """Whether terms of very uneven size, of which one makes nearly all of S, would explain an error."""
+    if model.dot is None or model.dot.data.measured or model.dot.accumulator.format.exact:
+        return False
+    s, _ = _typical(model, measured)
+    heavy = dot_model(replace(model.dot, data=replace(model.dot.data, kappa=float(model.dot.k))))
+    # the rms says nothing of such errors: a few elements make it
+    return measured.max_error <= _largest_limit(heavy, s, measured)
 
 
 def _is_narrow(kept: Accumulator) -> bool:
@@ -144,7 +156,7 @@ def _typical(model: Model, measured: Measured) -> tuple[float, float]:
 
 
 def _accepts(model: Model, measured: Measured) -> bool:
-    return measured.rms_error <= RMS_FACTOR * model.rms(*_typical(model, measured)) + model.output.floor and not _above(
+    return measured.rms_error <= RMS_FACTOR * model.rms(*_typical(model, measured)) + model.floor and not _above(
         model, measured
     )
 
@@ -154,9 +166,14 @@ def _above(model: Model, measured: Measured) -> bool:
     if measured.outside is not None:
         return measured.outside > 0
     if measured.max_over_s is not None:  # |r| is never above S
-        return measured.max_over_s > model.limit(1.0, 1.0) and measured.max_error > model.output.floor
+        return measured.max_over_s > model.limit(1.0, 1.0) and measured.max_error > model.floor
     s, _ = _typical(model, measured)
-    return measured.max_error > model.limit(UNEVEN * s, measured.max_result)
+    return measured.max_error > _largest_limit(model, s, measured)
+
+
+def _largest_limit(model: Model, s: float, measured: Measured) -> float:
+    """The band of the element where it is widest; S is nowhere below the result itself."""
+    return model.limit(max(UNEVEN * s, measured.max_result), measured.max_result)
 
 
 def _fits(narrow: tuple[Model, ...], ideal: Model, measured: Measured) -> bool:
@@ -217,6 +234,15 @@ def _outside(model: Model, measured: Measured, used: Tolerance | None) -> Verdic
     return Verdict(
         "outside", says, _relative(measured), expected, ceiling, allowed, used, assumptions=model.assumptions
     )  # fmt: skip
+
+
+def _uneven(model: Model, measured: Measured, used: Tolerance | None) -> Verdict:
+    expected, ceiling = _figures(model, measured)
+    says = (
+        "above what rounding does to terms of about one size, but not above what it does where a few terms are far larger than the "
+        "others; sum |a b| and sum (a b)^2 of the inputs would tell, or inputs of one size"
+    )
+    return Verdict("unknown", says, _relative(measured), expected, ceiling, None, used, assumptions=model.assumptions)
 
 
 def _accumulator(
