@@ -14,6 +14,8 @@ def gemm(M, N, K, bm=64, bn=64, bk=64):
         with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=128) as (bx, by):
             a = T.alloc_shared((bm, bk), "float16")
             b = T.alloc_shared((bk, bn), "float16")
+            a_rest = T.alloc_shared((bm, bk), "float16")
+            b_rest = T.alloc_shared((bk, bn), "float16")
             acc = T.alloc_fragment((bm, bn), "float32")
             T.clear(acc)
             for k in T.Pipelined(full, num_stages=2):
@@ -23,11 +25,11 @@ def gemm(M, N, K, bm=64, bn=64, bk=64):
             if rest > 0:
                 for i, j in T.Parallel(bm, bk):
                     inside = by * bm + i < M and full * bk + j < K
-                    a[i, j] = T.if_then_else(inside, A[by * bm + i, full * bk + j], 0)
+                    a_rest[i, j] = T.if_then_else(inside, A[by * bm + i, full * bk + j], 0)
                 for i, j in T.Parallel(bk, bn):
                     inside = full * bk + i < K and bx * bn + j < N
-                    b[i, j] = T.if_then_else(inside, B[full * bk + i, bx * bn + j], 0)
-                T.gemm(a, b, acc)
+                    b_rest[i, j] = T.if_then_else(inside, B[full * bk + i, bx * bn + j], 0)
+                T.gemm(a_rest, b_rest, acc)
             T.copy(acc, C[by * bm, bx * bn])
 
     return main

@@ -17,21 +17,22 @@ def group_norm(batch, channels, length, groups, eps=1e-5):
         B: T.Tensor((channels,), "float32"),
         Y: T.Tensor((batch, channels, length), "float32"),
     ):
-        with T.Kernel(groups, batch, threads=128) as (g, b):
-            x = T.alloc_fragment((1, count), "float32")
-            squares = T.alloc_fragment((1, count), "float32")
+        with T.Kernel(groups, batch, threads=64) as (g, b):
+            x = T.alloc_fragment((count,), "float32")
+            squares = T.alloc_fragment((count,), "float32")
             mean = T.alloc_fragment((1,), "float32")
             var = T.alloc_fragment((1,), "float32")
-            for i, e in T.Parallel(1, count):
-                x[i, e] = X[b, g * size + e // length, e % length]
-            T.reduce_sum(x, mean, dim=1)
-            for i, e in T.Parallel(1, count):
-                squares[i, e] = (x[i, e] - mean[i] / count) * (x[i, e] - mean[i] / count)
-            T.reduce_sum(squares, var, dim=1)
-            for i, e in T.Parallel(1, count):
-                Y[b, g * size + e // length, e % length] = (x[i, e] - mean[i] / count) * T.rsqrt(
-                    var[i] / count + eps
-                ) * W[g * size + e // length] + B[g * size + e // length]
+            for e in T.Parallel(count):
+                x[e] = X[b, g * size + e // length, e % length]
+            T.reduce_sum(x, mean, dim=0)
+            for e in T.Parallel(count):
+                squares[e] = (x[e] - mean[0] / count) * (x[e] - mean[0] / count)
+            T.reduce_sum(squares, var, dim=0)
+            for e in T.Parallel(count):
+                x[e] = (x[e] - mean[0] / count) * T.rsqrt(var[0] / count + eps)
+            for e in T.Parallel(count):
+                channel = g * size + e // length
+                Y[b, channel, e % length] = x[e] * W[channel] + B[channel]
 
     return kernel
 

@@ -15,13 +15,15 @@ def softmax_blocks(scores):
         x = T.alloc_fragment((n, n), T.float32)
         top = T.alloc_fragment((n,), T.float32)
         total = T.alloc_fragment((n,), T.float32)
+        norm = T.alloc_shared((n,), T.float32)
         T.copy(scores[b, :, :], x)
         T.reduce_max(x, top, dim=1)
         for i, j in T.Parallel(n, n):
             x[i, j] = T.exp(x[i, j] - top[i])
         T.reduce_sum(x, total, dim=0)  # BUG
+        T.copy(total, norm)
         for i, j in T.Parallel(n, n):
-            x[i, j] = x[i, j] / total[i]
+            x[i, j] = x[i, j] / norm[i]
         T.copy(x, out[b, :, :])
     return out
 
