@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triage.explaining import SCHEMA, Explanation, Knowledge, as_json, explain_text, load_knowledge, show
+from triage.explaining import JUDGED, SCHEMA, Explanation, Knowledge, as_json, explain_text, load_knowledge, show
 from triage.knowledge.fixtures import fixture_paths, take_marks
 from triage.knowledge.material import END, BinaryError, read_material
 from triage.model import Category, Confidence, Owner, State
@@ -168,6 +168,15 @@ def test_a_long_log_is_read_at_its_records_and_keeps_its_line_numbers() -> None:
     assert f"{line} | " in show(found)
 
 
+def test_repeated_errors_cost_no_verdict_and_too_many_different_ones_are_said_to_be_left_out() -> None:
+    repeated = explained(REPORT + "\nValueError: a shape\n" * 3_000)
+    assert repeated.finding and repeated.finding.rule == "TLG014" and not repeated.left_out
+    many = "".join(f"ValueError: failed at {n}\n\n" for n in range(JUDGED + 30))
+    found = explained(K_MISMATCH + "\n\n" + many)
+    assert found.finding and found.finding.rule == "TLG014"
+    assert found.left_out == 31 and "not looked at: 31 further errors" in show(found)
+
+
 KEYS = {
     "state", "category", "categories", "stage", "stages", "pass", "owner", "rule", "name", "cause", "title", "summary", "confidence",
     "basis", "quote", "location", "captures", "known_issues", "next",
@@ -187,6 +196,7 @@ def test_any_text_gives_json_of_one_shape_and_a_page(text: str) -> None:
         "triage",
         "source",
         "tilelang",
+        "errors_left_out",
         "verdict",
         "other_findings",
         "symptoms",

@@ -31,6 +31,7 @@ from triage.readers import Reading, decisive, read_output
 from triage.readers.denial import is_denied, quotes_denied
 from triage.readers.installed import installed_tilelang
 from triage.readers.lines import VIEW_LIMIT
+from triage.readers.repeats import told_once, warned_once
 from triage.readers.unwrap import Unwrapped, unwrap
 from triage.report.build import rank
 
@@ -40,6 +41,9 @@ ARTIFACT = "text"
 Basis = Literal["rule", "stage", "error", "words", "nothing"]
 #: Lines of a text without any record that are looked up as error texts: a report says what happened within so many.
 LOOKED_UP = 200
+#: Different errors of one text that are judged, half of them from its beginning and half from its end, where errors that say why
+#: stand: a log with more is that of a whole test suite, and each costs about 0.2 ms.
+JUDGED = 1_000
 #: Lines of a long text that are shown to rules around each record: a message with its frames.
 BEFORE, AFTER = 3, 80
 #: Findings beside the verdict, and lines of a summary, that are shown; columns of a page; characters of one line.
@@ -77,6 +81,8 @@ class Explanation:
     name: str | None = None
     #: all errors of the text are those of other programs
     elsewhere: bool = False
+    #: different errors in the middle of the text that were not judged
+    left_out: int = 0
 
     @property
     def category(self) -> Category | None:
@@ -157,16 +163,21 @@ def explain_text(text: str, knowledge: Knowledge) -> Explanation:
     return Explanation(
         best, _basis(best, guess, symptoms), tuple(findings[1:]), guess, symptoms, fits, tilelang, rule.name if rule else None,
         elsewhere,
+        chosen.left_out,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """One reading of the text, and the findings of it, best first, with the line numbers of the original."""
+    """One reading of the text, and the findings of it, best first, with the line numbers of the original.
+
+    `left_out` counts the errors, all different, that were not judged because there are more than `JUDGED`.
+    """
 
     source: Unwrapped
     reading: Reading
     findings: list[Finding]
+    left_out: int
 
 
 def _different(plain: Unwrapped, unwrapped: Unwrapped) -> list[Unwrapped]:
@@ -175,11 +186,15 @@ def _different(plain: Unwrapped, unwrapped: Unwrapped) -> list[Unwrapped]:
 
 def _judged(source: Unwrapped, original: Sequence[str], rules: RuleSet, seen: Observability) -> _Judged:
     reading = read_output(source.text, ARTIFACT, owner_by_path)
-    reading = replace(reading, errors=tuple(e for e in reading.errors if not _is_denied(e, source, original)))
+    errors = told_once(e for e in reading.errors if not _is_denied(e, source, original))
+    left_out = max(len(errors) - JUDGED, 0)
+    if left_out:
+        errors = errors[: JUDGED // 2] + errors[-JUDGED // 2 :]
+    reading = replace(reading, errors=errors, warnings=warned_once(reading.warnings))
     run = {"tilelang.version": seen.tilelang} if seen.tilelang else {}
     found = find(reading.errors, reading.warnings, (), (), {"run": run}, rules, seen)
     faults, advice = [f for f in found if f.level != "advice"], [f for f in found if f.level == "advice"]
-    return _Judged(source, reading, [_in_original(f, source) for f in (*rank(faults), *rank(advice))])
+    return _Judged(source, reading, [_in_original(f, source) for f in (*rank(faults), *rank(advice))], left_out)
 
 
 def _is_denied(error: ErrorRecord, source: Unwrapped, original: Sequence[str]) -> bool:
@@ -317,6 +332,7 @@ def as_json(explanation: Explanation, source: dict[str, Any], triage: str) -> di
         "triage": triage,
         "source": source,
         "tilelang": explanation.tilelang,
+        "errors_left_out": explanation.left_out,
         "verdict": {
             "state": str(best.state if best and explanation.basis != "words" else State.UNKNOWN),
             "category": explanation.category,
@@ -410,6 +426,9 @@ def _verdict_lines(explanation: Explanation) -> Iterator[str]:
     for at, line in enumerate(fits.text.split("\n"), 1):
         if len(line) >= VIEW_LIMIT:
             yield f"  of line {fits.number(at)} only the first {VIEW_LIMIT} characters were read"
+    if explanation.left_out:
+        ends = f"the first and the last {JUDGED // 2}"
+        yield f"  not looked at: {explanation.left_out} further errors, all different, between {ends}"
     for step in explanation.next:
         yield f"  next: {step}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triage.model import ErrorRecord, Quote
-from triage.readers import Reading, decisive, read_output
+from triage.readers import Reading, decisive, read_output, split_lines
+from triage.readers.lines import Line
+from triage.readers.pasted import read_pasted
+from triage.readers.repeats import told_once
+from triage.readers.traceback import Source
+from triage.readers.unwrap import unwrap
 
 LOGS = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "logs").glob("*.log"))}
 NOISE = [
@@ -125,6 +130,13 @@ def test_noise_around_changes_nothing(name: str) -> None:
     assert [q.line for q in quotes(among)] == [q.line + shift for q in quotes(alone) if q.line is not None]
 
 
+@pytest.mark.parametrize("name", LOGS)
+def test_what_is_told_twice_is_kept_once_and_in_its_order(name: str) -> None:
+    once, twice = check(LOGS[name]), check(LOGS[name] + "\n\n" + LOGS[name])
+    assert told_once(twice.errors) == told_once(once.errors)
+    assert set(map(id, told_once(once.errors))) <= set(map(id, once.errors))
+
+
 def prefixed(prefix: str) -> Callable[[str], str]:
     return lambda text: "\n".join(prefix + line for line in text.split("\n"))
 
@@ -151,7 +163,7 @@ def test_dress_changes_no_reading(name: str, dress: Callable[[str], str]) -> Non
 
 
 def steps(text: str) -> int:
-    """How many lines of Python run while `text` is read."""
+    """How many lines of Python run while `text` is unwrapped and read."""
     count = 0
 
     def trace(frame: Any, event: str, _: Any) -> Any:
@@ -162,6 +174,7 @@ def steps(text: str) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
+        unwrap(text)
         read_output(text, "log", nobody)
     finally:
         sys.settrace(before)
@@ -183,6 +196,10 @@ REPEATED = {
     "blanks": "\n\n\n",
     "log lines": "[22:30:12] : Warning: x\n  y\n",
     "crashes": "Segmentation fault (core dumped)\nThread 0x1 (most recent call first):\n",
+    "information": "2026-11-29 22:29:21  [TileLang:a:INFO] (b.py:1): x\n",
+    "warnings": "2026-11-29 22:29:21  [TileLang:a:WARNING] (b.py:1): x\n",
+    "error lines": "ValueError: x\n",
+    "marked lines": "> a\nb\n",
     "critical": "2026-11-29 22:29:21  [TileLang:a:CRITICAL] (b.py:1): x\nargs=1\n",
     "embedded": 'ValueError: Traceback (most recent call last):\n  File "a.py", line 1, in f\n',
     "group gutters": "  + + + + Exception Group Traceback (most recent call last):\n",
@@ -195,6 +212,28 @@ REPEATED = {
 def test_work_grows_linearly(name: str) -> None:
     small, large = steps(REPEATED[name] * 150), steps(REPEATED[name] * 600)
     assert large < 4 * small * 1.5 + 2_000
+
+
+class Watched(list[Line]):
+    """Lines that count how many of them were handed out, in slices, too."""
+
+    handed = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        self.handed += len(found) if isinstance(at, slice) else 1
+        return found
+
+    def __iter__(self) -> Iterator[Line]:
+        self.handed += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("text", ["ValueError: x\n", "Compiler says: ptxas error\n", "E   ValueError: x\n", "a\n"])
+def test_pasted_lines_are_looked_at_a_few_times_each(text: str) -> None:
+    lines = Watched(split_lines(text * 2_000))
+    read_pasted(lines, Source("log", nobody))
+    assert lines.handed < 20 * len(lines)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ seen agrees, but the raising frame, which the rule names, could not be seen (bar
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -113,9 +114,9 @@ def records_of_error(error: ErrorRecord, stage: str | None = None, decides: Erro
     first = decides or error
     about = f"kernel:{error.kernel}" if error.kernel else "run"
     found: list[Record] = []
-    waiting: list[tuple[ErrorRecord, bool]] = [(error, True)]
+    waiting = deque([(error, True)])
     while waiting:
-        one, certain = waiting.pop(0)
+        one, certain = waiting.popleft()
         record = record_of_error(one, stage if one is first else None)
         found.append(replace(record, about=about, outer=error, certain=certain or one is first))
         waiting += [(cause, certain and cause.relation != "context") for cause in one.causes]

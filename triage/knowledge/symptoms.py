@@ -25,8 +25,8 @@ CANDIDATE = 0.6
 LIMIT = 20_000
 #: Further words that may stand between those of a phrase.
 BETWEEN = 3
-#: Words before a phrase among which a negation is looked for.
-BEFORE = 4
+#: Words before a phrase among which a negation is looked for, and characters in which these words stand as a rule.
+BEFORE, NEAR = 4, 200
 
 NEGATION = re.compile(
     r"\b(?:no|not|never|without|neither|nor|none|cannot|nothing|(?:is|are|was|were|do|does|did|has|have|ca|wo)n['’]?t)\b",
@@ -82,7 +82,7 @@ class Symptoms:
 
     def of(self, text: str) -> tuple[Symptom, ...]:
         """The categories that a text hints at, the likeliest first; several where its words say several things."""
-        clauses = [clause for clause in CLAUSE.split(_told(text[:LIMIT])) if clause.strip()]
+        clauses = dict.fromkeys(clause for clause in CLAUSE.split(_told(text[:LIMIT])) if clause.strip())
         told = [mark for clause in clauses for mark in _standing(list(self._marks(clause)))]
         best: dict[Category, Symptom] = {}
         scores: dict[Category, int] = {}
@@ -176,7 +176,10 @@ def _denied(clause: str, match: re.Match[str], plain: bool) -> bool:
     """Whether a negation stands shortly before a phrase that does not begin with one, or within one that has none."""
     if NEGATION.match(match[0]):
         return False
-    near = " ".join(WORD.findall(clause[: match.start()])[-BEFORE:])
+    before = WORD.findall(clause[max(match.start() - NEAR, 0) : match.start()])
+    if len(before) <= BEFORE and match.start() > NEAR:  # else the first word, which may be cut, is none of the last
+        before = WORD.findall(clause[: match.start()])
+    near = " ".join(before[-BEFORE:])
     if plain and NO_LONGER.search(near):
         return True
     if NEGATION.search(NO_NEGATION.sub("", near)):

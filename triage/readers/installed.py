@@ -75,7 +75,8 @@ def _stated(text: str) -> Iterator[str]:
             yield named["release"]
             continue
         for found in _STATED.finditer(line):
-            if _DOUBT.search(line[: found.start()].rpartition(";")[2]) is None:
+            before = line[max(found.start() - _LINE, 0) : found.start()]
+            if _DOUBT.search(before.rpartition(";")[2]) is None:
                 yield found["release"] or found["pip"]
 
 
@@ -86,11 +87,14 @@ def _is_list(before: str, after: str) -> bool:
 
 def _mentioned(text: str) -> Iterator[str]:
     """Where a line names one release and tells nothing else of it."""
+    end, releases, doubted = -1, set[str](), False
     for found in _NAMED.finditer(text):
-        begin = text.rfind("\n", 0, found.start()) + 1
-        end = text.find("\n", found.end())
-        line = text[begin : end if end >= 0 else len(text)]
-        others = {other[1] for other in _OTHER.finditer(line)} - {found["release"]}
-        if others or _DOUBT.search(line):
-            continue
-        yield found["release"]
+        if found.end() > end:  # not on the line of the one before
+            begin, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+            end = end if end >= 0 else len(text)
+            line = text[begin:end]
+            releases = {other[1] for other in _OTHER.finditer(line)}
+            doubted = _DOUBT.search(line) is not None
+            end = found.end() if "\n" in found[0] else end  # what follows stands on its second line alone
+        if not doubted and not releases - {found["release"]}:
+            yield found["release"]

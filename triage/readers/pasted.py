@@ -31,7 +31,7 @@ _COMPILER = re.compile(
     r"|cannot be used to initialize an entity of type|name followed by \"::\" must be a class"
     r"|fatal error: ['\"]?[\w./+-]+['\"]?(?:: No such file or directory| file not found)|cannot open source file"
     r"|too (?:few|many) arguments (?:in|to) (?:function )?call|[Uu]nsupported gpu architecture|ptxas (?:fatal|error)\b"
-    r"|\d+ errors? detected in the compilation of|no member named ['\"]\w+['\"] in"
+    r"|(?<!\d)\d+ errors? detected in the compilation of|no member named ['\"]\w+['\"] in"
 )
 #: what a failed `assert` of C prints, in a kernel or in a library
 _ASSERTION = re.compile(r"\b[Aa]ssertion [`'‘].{1,400}['`’] failed\b")
@@ -87,7 +87,9 @@ def _exceptions(lines: Sequence[Line], source: Source) -> list[ErrorRecord]:
 def _message_below(lines: Sequence[Line], at: int, quoted: bool) -> list[str]:
     """What goes on the message below its first line: all that pytest's `E   ` marks, else lines without a gap, not many."""
     found: list[str] = []
-    for line in lines[at:]:
+    for line in map(
+        lines.__getitem__, range(at, len(lines))
+    ):  # no slice, which would copy all the rest for each message
         view = pasted_error(line.view)
         if (view == line.view) if quoted else (not view.strip() or len(found) == MESSAGE_LINES or _starts_anew(view)):
             break

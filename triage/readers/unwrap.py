@@ -98,12 +98,13 @@ def _undecorated(view: str) -> str:
 def _unquoted(views: list[str]) -> list[str]:
     """Without the `> ` of a quotation: a single line that begins so is pytest's mark of the failing line."""
     found = list(views)
+    alone = sum(bool(view.strip()) for view in views) == 1
     at = 0
     while at < len(views):
         end = at
         while end < len(views) and views[end].startswith(">") and not views[end].startswith(">>>"):
             end += 1
-        if end - at > 1 or (end - at == 1 and len([view for view in views if view.strip()]) == 1):
+        if end - at > 1 or (end - at == 1 and alone):
             found[at:end] = [re.sub(r"^(?:> ?)+", "", view) for view in views[at:end]]
         at = max(end, at + 1)
     return found

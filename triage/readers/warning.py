@@ -38,13 +38,11 @@ def read_log(
     found = TILELANG_LOG.match(view)
     if found is None:
         return None, start + 1
-    if found["level"] in _BLOCK_LEVELS:
-        end = _block_end(lines, start + 1)
-    else:
-        end = _indented_end(lines, start + 1)
     if found["level"] in ("INFO", "DEBUG"):
         return None, start + 1
-    text = "\n".join([found["text"], *(line.view for line in lines[start + 1 : _indented_end(lines, start + 1)])])
+    told = _indented_end(lines, start + 1)
+    end = _block_end(lines, told) if found["level"] in _BLOCK_LEVELS else told
+    text = "\n".join([found["text"], *(line.view for line in lines[start + 1 : told])])
     return WarningRecord(text=text, origin="tilelang", quote=quote(lines[start], artifact)), end
 
 
