@@ -29,6 +29,9 @@ class Program:
         self.func = func
         self.compiler = compiler = Compiler()
         self.parameters = [self._parameter(param) for param in func.params]
+        for _, buffer in self.parameters:
+            if buffer is not None:
+                compiler.view(buffer)
         self.body: Callable[[Frame], None] = compiler.statement(func.body, "0")
 
     def _parameter(self, param: Any) -> tuple[Any, Any]:
