@@ -34,11 +34,9 @@ def comparison_of(
     event = next(
         (e for e in events if e["type"] == "compare" and (e.get("id"), e.get("pid")) == (identity, error.get("pid"))), None
     )  # fmt: skip
-    summary = event.get("summary") if event else None
-    if event is None or not isinstance(summary, dict):
+    if event is None or not isinstance(event.get("summary"), dict):
         return None
-    sha = blob_of(summary) if set(summary) == {"blob"} else None
-    told = json.loads(blob(sha)) if sha else summary
+    told = summary_of(event, blob)
     bounds = told.get("tolerance") or {}
     tolerance = " ".join(f"{name}={value}" for name, value in sorted(bounds.items()))
     try:
@@ -47,6 +45,15 @@ def comparison_of(
         return None
     wrote = {output.kernel for output in found.written}
     return _with_kernels(found, [kernel for kernel in kernels if kernel.id in wrote], blob)
+
+
+def summary_of(event: Mapping[str, Any], blob: Callable[[str], bytes]) -> dict[str, Any]:
+    """What a `compare` event tells; empty where its values were made up. A large one lies in a blob."""
+    summary = event.get("summary")
+    if not isinstance(summary, dict):
+        return {}
+    sha = blob_of(summary) if set(summary) == {"blob"} else None
+    return dict(json.loads(blob(sha)) if sha else summary)
 
 
 def _with_kernels(found: Comparison, kernels: Sequence[Kernel], blob: Callable[[str], bytes]) -> Comparison:

@@ -14,14 +14,12 @@ def _planned(name: str, title: str, *adds: str) -> ToolSpec:
 
 PLANNED = (
     _planned("read-artifacts", "read logs and profiles without running anything", "error.text", "error.stage"),
-    _planned("repeat", "run the comparison again and count", "comparison.failure_rate", "comparison.wrong_set"),
     _planned("vary-host", "vary seed, cache and process order"),
     _planned("serialize", "take all concurrency away", "serialized.failure_rate"),
     _planned("add-back", "add concurrency back, one dimension at a time"),
     _planned("sanitizers", "compute-sanitizer: memcheck, racecheck, initcheck, synccheck"),
     _planned("twin-schedules", "permute block and loop order on the CPU twin"),
     _planned("tolerance-model", "compare the error with what rounding explains", "mismatch.within_model"),
-    _planned("reference-fp64", "run the reference in fp64", "reference.suspect"),
     _planned("mismatch-pattern", "look at which elements are wrong", "mismatch.pattern"),
     _planned("draw-layouts", "draw the inferred layouts"),
     _planned("compare-segments", "compare after each statement with the twin"),

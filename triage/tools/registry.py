@@ -15,7 +15,9 @@ from triage.tools import (
     minimize,
     observe,
     read_error,
+    reference_fp64,
     repair_statements,
+    repeat,
     static_checks,
     verify_fix,
 )
@@ -34,6 +36,8 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (drop_statements.SPEC, drop_statements.run),
     (bisect_switches.SPEC, bisect_switches.run),
     (minimize.SPEC, minimize.run),
+    (repeat.SPEC, repeat.run),
+    (reference_fp64.SPEC, reference_fp64.run),
     (verify_fix.SPEC, verify_fix.run),
     (cpu_twin.SPEC, cpu_twin.run),
     (repair_statements.SPEC, repair_statements.run),

@@ -1,0 +1,70 @@
+"""What the tools that run the script again share: the comparison they are about, and a runner on the device that was observed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from triage.experiment.errors import read_events
+from triage.experiment.events import Event
+from triage.experiment.gpu_scripts import GpuRunner
+from triage.experiment.reruns import Said, Which, said, which
+from triage.experiment.scripts import Candidate, ScriptRunner, Shown
+from triage.tools.base import Work
+
+#: what the random numbers of a rerun begin with, where the script does not seed them itself
+SEED = 1729
+#: a rerun may take so many times as long as the observed run, and at least so many seconds
+PATIENCE, SHORTEST = 10.0, 30.0
+#: how a step names comparisons that were seen on the twin
+TWIN = "twin-"
+
+
+def on_gpu(work: Work) -> bool:
+    """Whether the comparison was made with values of a GPU."""
+    return "cuda" in work.capabilities and TWIN not in work.about
+
+
+def candidate(work: Work) -> Candidate | None:
+    """The script as it ran, to run again with the same random numbers; None where it cannot be read."""
+    options = work.options
+    source = work.read_source(os.path.abspath(options.script)) if options.script else None
+    if source is None:
+        return None
+    return Candidate(source, options.argv, options.call, twin=None if on_gpu(work) else (), seed=SEED)
+
+
+def runner(work: Work) -> ScriptRunner:
+    """Runs the script on the machine's GPU, or on the virtual device. To be used as a context manager."""
+    if not on_gpu(work):
+        return work.script_runner()
+    options = work.options
+    return GpuRunner(
+        work.dir / "candidates", Path(options.script), python=options.python or None, env=work.environment,
+        arch=options.arch, cwd=Path(options.cwd),
+    )  # fmt: skip
+
+
+def limit(work: Work) -> float:
+    """Seconds that one rerun may take."""
+    usual = max(SHORTEST, PATIENCE * float(work.facts.get("run.seconds") or 0.0))
+    return min(usual, max(work.seconds, 1.0))
+
+
+def observed(work: Work) -> list[Event]:
+    """The events of the observed run; none where it is gone."""
+    folder = work.facts.get("run.dir")
+    return read_events(work.case.path / str(folder)) if folder else []
+
+
+def wanted(work: Work, events: list[Event]) -> Which | None:
+    """The comparison that the step is about. `events` are those of a run that has it: of the observed one, or, for a comparison
+    that only the twin made, of a rerun in twin mode."""
+    return which(events, work.about.removeprefix("comparison:").removeprefix(TWIN))
+
+
+def result(work: Work, runner: ScriptRunner, shown: Shown) -> Said | None:
+    """What the comparison said in a rerun; None where nobody knows which one it is."""
+    events = read_events(shown.directory)
+    known = wanted(work, events if TWIN in work.about else observed(work))
+    return None if known is None else said(events, known, shown.status, runner.blob)
