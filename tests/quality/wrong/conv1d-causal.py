@@ -3,6 +3,7 @@
 import tilelang
 import tilelang.language as T
 import torch
+from helpers.compare import require_close
 
 
 def causal_conv1d(length, channels, taps, block_t=64, block_c=32):
@@ -33,5 +34,4 @@ w = torch.randn(channels, taps, device="cuda")
 y = kernel(x, w)
 padded = torch.nn.functional.pad(x.t()[None], (taps - 1, 0))
 expected = torch.nn.functional.conv1d(padded, w[:, None, :], groups=channels)[0].t()
-torch.testing.assert_close(y, expected.contiguous(), rtol=1e-4, atol=1e-4)
-print("conv1d ok")
+require_close("causal conv1d", y, expected, rtol=1e-4, atol=1e-4)

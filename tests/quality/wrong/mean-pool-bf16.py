@@ -23,7 +23,7 @@ def mean_pool(batch, length, hidden, block=128):
 
 
 def reference(hidden_states):
-    total = torch.zeros_like(hidden_states[:, 0])
+    total = torch.zeros_like(hidden_states[:, 0])  # BUG
     for t in range(hidden_states.shape[1]):
         total += hidden_states[:, t]  # BUG
     return total.float() / hidden_states.shape[1]

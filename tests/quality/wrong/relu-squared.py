@@ -23,5 +23,5 @@ if __name__ == "__main__":
     kernel = tilelang.compile(relu_squared(508, 128), out_idx=[1])
     x = torch.randn(508, 128, device="cuda")
     profiler = kernel.get_profiler()
-    profiler.assert_allclose(lambda x: torch.relu(x) ** 2, input_tensors=[x], rtol=1e-4, atol=1e-4)
+    profiler.assert_allclose(lambda x: torch.relu(x) ** 2, input_tensors=[x], rtol=1e-4, atol=1e-4)  # BUG
     print("relu squared ok")

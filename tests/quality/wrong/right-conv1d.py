@@ -3,6 +3,7 @@
 import tilelang
 import tilelang.language as T
 import torch
+from helpers.compare import require_close
 
 
 @tilelang.jit(out_idx=[2])
@@ -38,5 +39,4 @@ if __name__ == "__main__":
     w = torch.randn(taps, cin, cout, device="cuda", dtype=torch.float16)
     y = conv1d(length, cin, cout, taps, pad, stride)(x, w)
     expected = torch.nn.functional.conv1d(x.float().t()[None], w.float().permute(2, 1, 0), stride=stride, padding=pad)
-    torch.testing.assert_close(y, expected[0].t().contiguous(), rtol=1e-3, atol=1e-3)
-    print("conv1d ok")
+    require_close("conv1d", y, expected[0].t(), rtol=1e-3, atol=1e-3)

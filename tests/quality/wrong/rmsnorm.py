@@ -3,6 +3,7 @@
 import tilelang
 import tilelang.language as T
 import torch
+from helpers.macros import sum_of_squares
 
 EPS = 1e-5
 
@@ -20,9 +21,7 @@ def rms_norm(tokens, hidden, block=8):
             squares = T.alloc_fragment((block, hidden), "float32")
             norm = T.alloc_fragment((block,), "float32")
             T.copy(X[bx * block, 0], x)
-            for i, j in T.Parallel(block, hidden):
-                squares[i, j] = x[i, j] * x[i, j]
-            T.reduce_sum(squares, norm, dim=1)
+            sum_of_squares(x, squares, norm, block, hidden)
             for i in T.Parallel(block):
                 norm[i] = 1.0 / (T.sqrt(norm[i] / hidden) + EPS)  # BUG
             for i, j in T.Parallel(block, hidden):
