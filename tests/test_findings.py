@@ -465,3 +465,9 @@ def test_a_wrong_name_beside_the_kernels_is_in_none_of_their_stages(
     run = {"run": {"run.status": status}} if status else {}
     (finding,) = find([error], [], [], [], run, RULES, Observability("0.1.15"))
     assert (finding.rule, finding.stage) == ("TLG093", stage)
+
+
+def test_a_process_that_ends_without_a_word_is_not_taken_for_a_check_of_values() -> None:
+    error = ErrorRecord("exception", "SystemExit", "4", origin="event")
+    (finding,) = find([error], [], [], [], {"run": {"launches.virtual": 1}}, RULES, Observability())
+    assert (finding.level, finding.state) == ("fault", State.UNKNOWN)

@@ -63,6 +63,19 @@ BY_THEMSELVES = [
     "cfg = {'a': 1}\ndef show(**more):\n    return more\nshow(**cfg)\nassert cfg['a'] == 2",
 ]
 
+CONFIG = "from dataclasses import dataclass\n@dataclass\nclass Config:\n    heads: int = 7\n    groups: int = 2\n"
+PARSED = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--n', type=int, default=7)\nargs = p.parse_args([])\n"
+BY_THEMSELVES += [
+    CONFIG + "cfg = Config()\ny = k(cfg)\nassert cfg.heads % cfg.groups == 0",
+    CONFIG + "cfg = Config(groups=4)\nassert cfg.heads % cfg.groups == 0",
+    "class Sizes:\n    M = 100\nk(Sizes.M)\nassert Sizes.M % 64 == 0",
+    PARSED + "k(args.n)\nassert args.n % 2 == 0",
+    "import os\nif os.environ.get('TRIAGE_TEST_ABSENT', '0') == '0':\n    raise SystemExit(2)",
+    "import sys\nn = len(sys.argv)\nk(n)\nassert n == 0",
+    "import torch\nx = torch.randn(500, 4).half()\ny = k(x)\nM, N = x.shape\nassert M % 64 == 0",
+    "import torch\nx = torch.zeros((500, 4))\nx = x.contiguous()\nassert x.size(0) % 64 == 0 or x.numel() == 1",
+]
+
 OF_VALUES = [
     "x = k(1)\nassert 1 + 1 == 3 and x > 0",  # one would have to compute it to see that the rest does not matter
     "y = k(1)\nassert y > 0",
@@ -125,6 +138,25 @@ OF_VALUES = [
     "import sys\ncode = int(k(1) < 0)\nif code:\n    raise SystemExit(code)",
     "raise SystemExit(int(k(1) < 0))",
     "assert [n for n in (1, 2) if k(n) > 0] == [1, 2]",
+]
+
+
+OF_VALUES += [
+    CONFIG + "cfg = Config(k(1))\nassert cfg.heads == 7",
+    CONFIG + "cfg = Config(heads=k(1))\nassert cfg.heads == 7",
+    CONFIG + "cfg = Config(**{'heads': k(1)})\nassert cfg.heads == 7",
+    CONFIG + "cfg = Config()\ncfg.heads = k(1)\nassert cfg.heads == 7",
+    CONFIG + "cfg = Config()\nsetattr(cfg, 'heads', k(1))\nassert cfg.heads == 7",
+    CONFIG + "cfg = Config()\nif k(1) < 0:\n    cfg = Config(heads=8)\nassert cfg.heads == 7",
+    "class R:\n    def __init__(self):\n        self.err = k(1)\nr = R()\nassert r.err == 0.0",
+    "class R:\n    @property\n    def err(self):\n        return k(1)\nassert R().err == 0.0",
+    "class R:\n    err = k(1)\nassert R.err == 0.0",
+    "class B:\n    err = property(lambda self: k(1))\nclass R(B):\n    n = 0\nr = R()\nassert r.err == 0.0",
+    PARSED + "args.n = k(1)\nassert args.n == 7",
+    "import torch\ny = k(torch.zeros(3))\nx = torch.zeros(int(y) + 3)\nassert x.shape[0] == 3",
+    "import torch\nx = torch.zeros(3)\nif k(1) < 0:\n    x = x[1:]\nassert x.shape[0] == 3",
+    "import torch\nx = torch.zeros(3)\nx = x[x > k(1)][1:]\nassert x.shape[0] == 3",
+    "import torch\nx = torch.zeros(3)\nassert x.sum() == 1 + k(1) * 0",
 ]
 
 

@@ -1,7 +1,7 @@
 """Whether a script fails by itself, whatever its kernels computed. Pure.
 
-An expression is *constant* if it is made of literals, of pure operators and builtins, and of names that are bound to
-nothing else. A statement is *certain* if only constants decide whether it runs. Where nobody can tell, neither is: what may
+An expression is *constant* if it is made of literals, of what the script is given from outside, of shapes of tensors that it
+made itself, of pure operators and builtins, and of names that are bound to nothing else. A statement is *certain* if only constants decide whether it runs. Where nobody can tell, neither is: what may
 have come out of a launch, through names, containers, attributes or functions, is never called constant.
 """
 
@@ -11,7 +11,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from triage.knowledge.scopes import Binding, Scope, Scopes
+from triage.knowledge.attributes import Attributes
+from triage.knowledge.scopes import Binding, Scope, Scopes, imports
 from triage.knowledge.syntax import Columns, Function, expression_at, parse_source
 
 #: builtins whose result follows from their arguments alone, and that keep hold of these in nothing but a new container
@@ -21,10 +22,28 @@ PURE = frozenset(
         "list", "max", "min", "oct", "pow", "range", "repr", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "zip",
     }
 )  # fmt: skip
+#: builtins that make a number or a text
+SCALAR = frozenset(
+    {
+        "abs",
+        "all",
+        "any",
+        "bin",
+        "bool",
+        "float",
+        "hex",
+        "int",
+        "isinstance",
+        "len",
+        "oct",
+        "pow",
+        "repr",
+        "round",
+        "str",
+    }
+)
 #: builtins that hand on no part of a container
 LOOKING = frozenset({"all", "any", "bool", "isinstance", "len", "print", "repr", "str"})
-#: a module all of whose functions are pure
-PURE_MODULE = "math"
 #: methods of containers and texts that change nothing
 READING = frozenset(
     {"copy", "count", "endswith", "format", "get", "index", "items", "join", "keys", "lower", "split", "startswith",
@@ -158,6 +177,7 @@ class Constants:
         #: the bindings that are being looked at: what depends on itself is decided by everything else
         self._asked: set[ast.AST] = set()
         self._known: dict[ast.AST, int | None] = {}
+        self.attributes = Attributes(scopes, self.depth, self.is_certain)
 
     def is_certain(self, node: ast.AST) -> bool:
         """Whether only constants decide whether, and how often, a node runs in a call of its scope."""
@@ -236,6 +256,8 @@ class Constants:
                 if whole is None or self._deepest(at, known) is None:
                     return None
                 return whole if isinstance(node.slice, ast.Slice) else max(whole - 1, 0)
+            case ast.Attribute():
+                return self.attributes.depth(node)
             case ast.Call():
                 return self._of_call(node, known)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -252,12 +274,15 @@ class Constants:
         called = node.func
         if depth is None:
             return None
+        if isinstance(called, ast.Attribute) and self.attributes.is_of_shape(called):
+            return 0
         if isinstance(called, ast.Name):
-            return depth if called.id in PURE and self._is_builtin(called) else None
+            pure = called.id in PURE and self._is_builtin(called)
+            return None if not pure else 0 if called.id in SCALAR else depth
         if not isinstance(called, ast.Attribute):
             return None
-        if isinstance(called.value, ast.Name) and self._is_pure_module(called.value):
-            return depth
+        if isinstance(called.value, ast.Name) and imports(self.scopes, called.value, "math"):
+            return 0
         own = self.depth(called.value, known) if called.attr in READING else None
         return None if own is None else max(own, depth)
 
@@ -318,11 +343,6 @@ class Constants:
 
     def _is_builtin(self, name: ast.Name) -> bool:
         return not self.scopes.bindings(name)[1]
-
-    def _is_pure_module(self, name: ast.Name) -> bool:
-        nodes = [binding.node for binding in self.scopes.bindings(name)[1]]
-        imported = [a for node in nodes if isinstance(node, ast.Import) for a in node.names]
-        return len(nodes) == 1 and any(a.name == PURE_MODULE and (a.asname or a.name) == name.id for a in imported)
 
     def _is_only_read(self, name: str, scope: Scope, depth: int) -> bool:
         """Whether nothing can change a container of this depth, but for the assignments to its elements."""

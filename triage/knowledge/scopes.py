@@ -140,3 +140,12 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) ->
     given = function.args
     rest = [one for one in (given.vararg, given.kwarg) if one is not None]
     return [*given.posonlyargs, *given.args, *given.kwonlyargs, *rest]
+
+
+def imports(scopes: Scopes, name: ast.expr, module: str) -> bool:
+    """Whether an expression is a name that stands for this module and for nothing else."""
+    nodes = [binding.node for binding in scopes.bindings(name)[1]] if isinstance(name, ast.Name) else []
+    imported = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return len(nodes) == 1 and any(
+        a.name == module and (a.asname or a.name) == getattr(name, "id", "") for a in imported
+    )
