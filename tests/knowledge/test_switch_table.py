@@ -27,6 +27,7 @@ def test_the_table_can_be_read_and_says_what_each_switch_costs() -> None:
         (HEAD + "switch = [1]", r"\[\[switch\]\] table"),
         (HEAD + ROW.replace('cost = "none"\n', ""), "lacks 'cost'"),
         (HEAD + ROW.replace('key = "tl.a"\n', ""), "lacks 'key'"),
+        (HEAD + ROW.replace('name = "a"', "name = {a = 1}"), "'name' that is no string"),
         (HEAD + ROW.replace("pass-config", "knob"), "kind 'knob'"),
         (HEAD + ROW.replace("preserves", "harmless"), "effect 'harmless'"),
         (HEAD + ROW + "default = 1\n", "unknown key 'default'"),

@@ -80,6 +80,9 @@ def _switch(path: Path, row: Mapping[str, Any]) -> Switch:
     missing = [key for key in ("name", "kind", "effect", "passes", "cost") if key not in row]
     if missing:
         raise SwitchTableError(path, None, f"{where} lacks {missing[0]!r}")
+    for key in ("name", "kind", "effect", "cost"):
+        if not isinstance(row[key], str):
+            raise SwitchTableError(path, None, f"{where} has a {key!r} that is no string")
     if row["kind"] not in KINDS:
         raise SwitchTableError(path, None, f"{where} has the kind {row['kind']!r}, known are {', '.join(KINDS)}")
     if row["effect"] not in tuple(Effect):
