@@ -133,6 +133,11 @@ def _base64(size: int) -> str:
     return base64.b64encode(random.Random(1).randbytes(size)).decode()[:size]
 
 
+def _base64_lines(size: int) -> str:
+    code = _base64(size)
+    return "\n".join(code[at : at + 76] for at in range(0, size, 77))
+
+
 def _different(shape: str) -> Callable[[int], str]:
     """Lines that all differ: what is remembered by its text is of no use then."""
 
@@ -168,7 +173,7 @@ KINDS: dict[str, Callable[[int], str]] = {
     "json": _json,
     "json lines": lambda size: _json(size).replace("}, ", "}\n"),
     "base64": _base64,
-    "base64 lines": lambda size: "\n".join(_base64(size)[at : at + 76] for at in range(0, size, 77)),
+    "base64 lines": _base64_lines,
 }
 
 
