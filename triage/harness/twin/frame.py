@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .fibers import Fiber
 from .memory import Storage
 from .outcome import Happening, Observer, Place, Unsupported
 
@@ -26,8 +27,23 @@ class Frame:
     """`variables` by slot, `memory` by number; `mask` says which lanes are active (None: all)."""
 
     __slots__ = (
-        "at", "block", "expanded", "extents", "found", "gone", "left", "limit", "mask", "memory", "observer", "observing",
-        "statements", "variables", "work",
+        "at",
+        "barriers",
+        "block",
+        "expanded",
+        "extents",
+        "fiber",
+        "found",
+        "gone",
+        "left",
+        "limit",
+        "mask",
+        "memory",
+        "observer",
+        "observing",
+        "statements",
+        "variables",
+        "work",
     )  # fmt: skip
 
     def __init__(self, slots: int, memories: int, limit: float, observer: Observer | None) -> None:
@@ -42,10 +58,30 @@ class Frame:
         self.gone: Lanes = False
         self.left: Lanes = False
         self.block: tuple[int, ...] = ()
+        #: the part of the kernel that this frame belongs to, where parts wait for each other
+        self.fiber: Fiber | None = None
+        #: barriers by memory and index, and the meetings of threads by name; those of all fibers of a block
+        self.barriers: dict[Any, Any] = {}
         self.at = Statement("", None)
         self.observer, self.observing = observer, False
         self.found: dict[tuple[Any, ...], Happening] = {}
         self.work, self.limit, self.statements = 0.0, limit, 0
+
+    def fork(self, own_memory: bool) -> Frame:
+        """The frame of a part that runs beside others. What happens is told in one place."""
+        other = Frame(0, 0, self.limit, self.observer)
+        for name in Frame.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.variables, other.extents, other.expanded = list(self.variables), list(self.extents), []
+        if own_memory:
+            other.memory, other.barriers = list(self.memory), {}
+        other.work = other.statements = 0
+        return other
+
+    def absorb(self, other: Frame) -> None:
+        """Count what a part did."""
+        self.work += other.work
+        self.statements += other.statements
 
     def spend(self, elements: float) -> None:
         self.work += elements

@@ -8,43 +8,81 @@ from typing import Any
 import numpy as np
 
 from .expressions import kind, op_name
+from .fibers import Barrier, Fiber, Meeting, Switch
 from .frame import Frame
 from .loops import Loops
 from .memory import lane
 from .outcome import Unsupported
+from .roles import groups, has_barriers
 from .statements import LAUNCH_INDEX, allocate
 
 Runner = Callable[[Frame], None]
 
 LAUNCH_THREADS = "tl.launch_threads"
+AXES = {"x": 0, "y": 1, "z": 2}
 
 
 class Compiler(Loops):
     """Compiles a PrimFunc once; what is compiled runs on any frame of the right size."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        #: masks of the roles of the current launch; one role or none is no matter
+        self.roles: list[np.ndarray] = []
+
     def bound_loop(self, node: Any, path: str) -> Runner:
         """One launch: the loops over block indices, and blocks one after another."""
+        if str(node.thread_binding.thread_tag).startswith("threadIdx"):
+            return self._thread_loop(node, path)
         loops, body = [], node
         while kind(body) == "For" and body.kind == node.kind:
             tag = str(body.thread_binding.thread_tag)
             if not tag.startswith("blockIdx"):
-                raise Unsupported(f"loop bound to {tag}", self.place)
+                break
             loops.append((self.slot(body.loop_var), self.value(body.extent)))
             body, path = body.body, f"{path}.0"
         self._launch(body)
         run_block = self.statement(body, path)
         self.depth = self.thread_axes = 0
 
+        meets = any_call(body, "tl.sync_grid")
+
+        def enter(frame: Frame, block: tuple[int, ...]) -> None:
+            frame.block = block
+            for (slot, _), index in zip(loops, block, strict=True):
+                frame.variables[slot] = index
+            frame.mask, frame.gone, frame.left, frame.expanded = None, False, False, []
+            frame.observing = frame.observer is not None and frame.observer.wants(frame.block)
+
         def run(frame: Frame) -> None:
             sizes = [int(extent(frame)) for _, extent in loops]
-            for block in np.ndindex(*reversed(sizes)):
-                frame.block = tuple(reversed(block))
-                for (slot, _), index in zip(loops, frame.block, strict=True):
-                    frame.variables[slot] = index
-                frame.mask, frame.gone, frame.left, frame.expanded = None, False, False, []
-                frame.observing = frame.observer is not None and frame.observer.wants(frame.block)
-                run_block(frame)
+            blocks = [tuple(reversed(block)) for block in np.ndindex(*reversed(sizes))]
+            if meets:
+                _side_by_side(frame, blocks, enter, run_block)
+            else:
+                for block in blocks:
+                    enter(frame, block)
+                    run_block(frame)
             frame.block, frame.observing = (), False
+
+        return run
+
+    def _thread_loop(self, node: Any, path: str) -> Runner:
+        """`for tx in T.thread_binding(…)`: another name of the thread index."""
+        slot = self.slot(node.loop_var)
+        axis = AXES[str(node.thread_binding.thread_tag).rpartition(".")[2]]
+        if axis >= self.thread_axes:
+            body = self.statement(node.body, f"{path}.0")
+            return lambda frame: (frame.variables.__setitem__(slot, 0), body(frame))[1]
+        if kind(node.extent) != "IntImm" or int(node.extent.value) != self.thread_extents[axis]:
+            raise Unsupported("loop over another number of threads", self.place)
+        self.lanes[node.loop_var] = axis
+        numbers = lane(axis, self.thread_extents[axis])
+        body = self.statement(node.body, f"{path}.0")
+
+        def run(frame: Frame) -> None:
+            frame.variables[slot] = numbers
+            body(frame)
 
         return run
 
@@ -53,15 +91,17 @@ class Compiler(Loops):
         from tvm import tirx
 
         threads: list[int] = []
-        indices: list[Any] = []
+        indices: dict[Any, int] = {}
         single = [False]
 
         def visit(node: Any) -> None:
             if isinstance(node, tirx.SBlock) and LAUNCH_THREADS in node.annotations:
                 threads[:] = [int(extent) for extent in node.annotations[LAUNCH_THREADS]]
             elif isinstance(node, tirx.Bind) and kind(node.value) == "Call" and op_name(node.value) == LAUNCH_INDEX:
-                indices.append(node.var)
-            elif (isinstance(node, tirx.Var) and any(node.same_as(index) for index in indices)) or (
+                indices[node.var] = int(node.value.args[0].value)
+            elif isinstance(node, tirx.For) and node.kind == tirx.ForKind.THREAD_BINDING:
+                indices[node.loop_var] = AXES[str(node.thread_binding.thread_tag).rpartition(".")[2]]
+            elif (isinstance(node, tirx.Var) and node in indices) or (
                 isinstance(node, tirx.Call) and _of_threads(op_name(node))
             ):
                 single[0] = True
@@ -73,6 +113,10 @@ class Compiler(Loops):
             threads.pop()
         self.thread_axes = self.depth = len(threads) if single[0] else 0
         self.axes(0)
+        self.roles, self.role_conditions = [], []
+        if self.thread_axes and has_barriers(body):
+            extents = self.thread_extents[: self.thread_axes]
+            self.roles, self.role_conditions = groups(body, indices, extents)
 
     def _sblock(self, node: Any, path: str) -> Runner:
         if len(node.iter_vars) or len(node.match_buffers):
@@ -84,14 +128,25 @@ class Compiler(Loops):
         body = self.statement(node.body, f"{path}.0")
         extents = self.thread_extents
 
+        axes, roles = self.thread_axes, self.roles
+        barriers = {
+            self.memory(pointer): [int(count) for count in counts]
+            for pointer, counts in node.annotations.get("barrier_init", {}).items()
+        }
+
         def run(frame: Frame) -> None:
-            for axis, extent in enumerate(extents[:self_axes]):
+            for axis, extent in enumerate(extents[:axes]):
                 frame.extents[axis] = extent
             for view in allocations:
                 allocate(frame, view)
-            body(frame)
+            if not barriers:
+                body(frame)
+                return
+            frame.barriers = {
+                (memory, at): Barrier(count) for memory, counts in barriers.items() for at, count in enumerate(counts)
+            }
+            _in_roles(frame, roles, body)
 
-        self_axes = self.thread_axes
         return run
 
     def thread_index(self, node: Any) -> Runner:
@@ -102,6 +157,56 @@ class Compiler(Loops):
             numbers = lane(axis, extent)
             return lambda frame: frame.variables.__setitem__(slot, numbers)
         return lambda frame: frame.variables.__setitem__(slot, 0)
+
+
+def _in_roles(frame: Frame, roles: list[np.ndarray], body: Runner) -> None:
+    """Run the body once for each role, with the threads of that role active."""
+    parts = [frame.fork(own_memory=False) for _ in roles or [None]]
+
+    def work(part: Frame, role: np.ndarray | None) -> Callable[[Fiber], None]:
+        def run(fiber: Fiber) -> None:
+            part.fiber = fiber
+            part.mask = None if role is None or role.all() else role
+            body(part)
+
+        return run
+
+    Switch().run([work(part, role) for part, role in zip(parts, roles or [None], strict=True)])
+    for part in parts:
+        frame.absorb(part)
+
+
+def _side_by_side(
+    frame: Frame, blocks: list[tuple[int, ...]], enter: Callable[[Frame, tuple[int, ...]], None], body: Runner
+) -> None:
+    """Run all blocks at once, because they meet."""
+    parts = [frame.fork(own_memory=True) for _ in blocks]
+    meeting = Meeting()
+
+    def work(part: Frame, block: tuple[int, ...]) -> Callable[[Fiber], None]:
+        def run(fiber: Fiber) -> None:
+            part.fiber, part.barriers = fiber, {"grid": (meeting, len(blocks))}
+            enter(part, block)
+            body(part)
+
+        return run
+
+    Switch().run([work(part, block) for part, block in zip(parts, blocks, strict=True)])
+    for part in parts:
+        frame.absorb(part)
+
+
+def any_call(body: Any, name: str) -> bool:
+    from tvm import tirx
+
+    found = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tirx.Call) and op_name(node) == name:
+            found.append(True)
+
+    tirx.stmt_functor.post_order_visit(body, visit)
+    return bool(found)
 
 
 def _of_threads(name: str) -> bool:

@@ -60,7 +60,10 @@ class Loops(Statements):
         if node.kind == kinds.THREAD_BINDING:
             return self.bound_loop(node, path)
         if node.kind == kinds.PARALLEL:
-            return self._lanes_of(node, path)
+            run = self._lanes_of(node, path)
+            return (
+                run if self.in_role or not self.role_conditions or self.depth > self.thread_axes else self.together(run)
+            )
         if node.kind == kinds.VECTORIZED and not self._private_sums(node):
             return self._lanes_of(node, path)
         return self._serial(node, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,8 @@ from . import tiles
 from .access import BufferView
 from .arithmetic import Closure
 from .atomics import COMBINERS, AtomicCalls, atomic_name, identity, tile_atomic, update
-from .expressions import UnknownVariable, kind, op_name
+from .expressions import UnknownVariable, as_scalar, kind, op_name
+from .fibers import Barrier, Meeting
 from .frame import Frame, Statement
 from .memory import Storage
 from .outcome import Unsupported
@@ -30,14 +32,20 @@ ADVICE = frozenset(
         "tl.assume",
         "assume",
         "storage_alignment",
+        "warp_specialize",
     }
 )
 #: calls that order threads or advise the compiler: every statement is done by all lanes before the next one begins
 NOTHING = frozenset(
     {
-        "tirx.tvm_storage_sync", "tl.sync_warp", "tl.set_max_nreg", "tl.no_set_max_nreg", "tl.fence_proxy_async",
+        "tl.sync_warp", "tl.set_max_nreg", "tl.no_set_max_nreg", "tl.fence_proxy_async",
         "tl.pdl_trigger", "tl.pdl_sync", "tl.ptx_fence_barrier_init", "tirx.ptx_wait_group", "tirx.ptx_commit_group",
         "tirx.tvm_thread_invariant", "tl.tma_store_arrive", "tl.tma_store_wait",
+        "tl.mbarrier_expect_tx",
+        "tl.warpgroup_arrive",
+        "tl.warpgroup_commit_batch",
+        "tl.warpgroup_wait",
+        "tl.wait_wgmma",
     }
 )  # fmt: skip
 OPERATORS = tiles.OPERATORS | {f"tl.tileop.atomic{name}": tile_atomic(name) for name in ("add", "max", "min")}
@@ -55,6 +63,9 @@ class Statements(AtomicCalls):
         self.iterations: tuple[int, ...] = ()
         #: pointers of reducers, and the operation of each
         self.reducers: dict[Any, str] = {}
+        #: conditions that part the threads of a block into roles, and whether a statement belongs to one role
+        self.role_conditions: list[Any] = []
+        self.in_role = False
 
     def axes(self, count: int) -> None:
         """Say that `count` axes are needed beyond those around."""
@@ -141,6 +152,8 @@ class Statements(AtomicCalls):
             run, targets = OPERATORS[name](self, list(call.args), annotations=call.annotations)
             for target in targets:
                 self.axes(len(target.extents))
+            if self.role_conditions and not self.in_role:
+                run = self.together(run)
             return self._leaf(path, run, [target.buffer for target in targets])
         atomic = atomic_name(name)
         if atomic is not None:
@@ -150,6 +163,88 @@ class Statements(AtomicCalls):
             return special(call, path)  # type: ignore[no-any-return]
         value = self.value(call)
         return self._leaf(path, lambda frame: void(value(frame)), [])
+
+    # ------------------------------------------------------------------------------------------ barriers
+
+    def together(self, run: Runner) -> Runner:
+        """What all roles run together: they meet, and the last to come does it for all."""
+        meeting = object()
+
+        def once(frame: Frame) -> None:
+            before = frame.mask
+
+            def do() -> None:
+                frame.mask = None
+                run(frame)
+                frame.mask = before
+
+            self_meeting = frame.barriers.setdefault(meeting, Meeting())
+            fiber = frame.fiber
+            if fiber is None:
+                run(frame)
+            else:
+                self_meeting.join(fiber, len(fiber.switch.fibers), do)
+
+        return once
+
+    def _barrier(self, node: Any) -> Callable[[Frame], Barrier]:
+        view = self.view(node.buffer)
+        indices = [self.value(index) for index in node.indices]
+        if len(indices) != 1:
+            raise Unsupported("barriers of more than one dimension", self.place)
+        (index,) = indices
+
+        def find(frame: Frame) -> Barrier:
+            barrier = frame.barriers.get((view.memory, as_scalar(index(frame))))
+            if barrier is None:
+                raise Unsupported("barrier without a count", frame.at.place)
+            return barrier  # type: ignore[no-any-return]
+
+        return find
+
+    def _do_mbarrier_wait_parity(self, call: Any, path: str) -> Runner:
+        find, parity = self._barrier(call.args[0]), self.value(call.args[1])
+
+        def run(frame: Frame) -> None:
+            barrier, wanted = find(frame), int(as_scalar(parity(frame)))
+            if frame.fiber is None:
+                raise Unsupported("wait outside of a role", frame.at.place)
+            frame.fiber.wait(lambda: barrier.passed(wanted))
+
+        return self._leaf(path, run, [])
+
+    def _do_ptx_arrive_barrier(self, call: Any, path: str) -> Runner:
+        find, threads = self._barrier(call.args[0]), self.thread_extents
+
+        def run(frame: Frame) -> None:
+            find(frame).arrive(_active(frame, threads))
+
+        return self._leaf(path, run, [])
+
+    _do_ptx_arrive_barrier_expect_tx = _do_ptx_arrive_barrier
+    _do_ptx_cp_async_barrier_noinc = _do_ptx_arrive_barrier
+
+    def _do_tvm_storage_sync(self, call: Any, path: str) -> Runner:
+        """A barrier of all threads of one role is nothing here; one with a name brings threads of several together."""
+        if len(call.args) < 3 or not self.role_conditions:
+            return nothing
+        name, count, threads = self.value(call.args[1]), self.value(call.args[2]), self.thread_extents
+
+        def run(frame: Frame) -> None:
+            meeting = frame.barriers.setdefault(("named", int(name(frame))), Meeting())
+            if frame.fiber is not None:
+                meeting.join(frame.fiber, int(count(frame)), weight=_active(frame, threads))
+
+        return self._leaf(path, run, [])
+
+    def _do_sync_grid(self, call: Any, path: str) -> Runner:
+        def run(frame: Frame) -> None:
+            if frame.fiber is None or "grid" not in frame.barriers:
+                raise Unsupported("barrier of the grid inside of roles", frame.at.place)
+            meeting, blocks = frame.barriers["grid"]
+            meeting.join(frame.fiber, blocks)
+
+        return self._leaf(path, run, [])
 
     def _atomic(self, call: Any, path: str, operation: str, width: int, returns: bool) -> Runner:
         target = self.pointer(call.args[0])
@@ -192,8 +287,13 @@ class Statements(AtomicCalls):
     def _ifthenelse(self, node: Any, path: str) -> Runner:
         about = Statement(path, self.place)
         condition = self.value(node.condition)
+        outside, self.in_role = (
+            self.in_role,
+            self.in_role or any(node.condition.same_as(c) for c in self.role_conditions),
+        )
         then = self.statement(node.then_case, f"{path}.0")
         other = self.statement(node.else_case, f"{path}.1") if node.else_case is not None else None
+        self.in_role = outside
 
         def run(frame: Frame) -> None:
             frame.at = about
@@ -293,6 +393,20 @@ def _reader(frame: Frame, view: BufferView) -> Callable[[], np.ndarray]:
         return np.array(frame.memory[view.memory].view(view.extent(frame), view.dtype)[0])
 
     return read
+
+
+def _active(frame: Frame, threads: tuple[int, ...]) -> int:
+    """How many threads are active."""
+    if frame.mask is None:
+        return math.prod(threads)
+    return (
+        int(frame.mask.sum()) * math.prod(threads) // math.prod(frame.extents[axis] for axis in range(_axes(threads)))
+    )
+
+
+def _axes(threads: tuple[int, ...]) -> int:
+    """The number of axes of threads: those behind the last one larger than 1 are none."""
+    return max((axis + 1 for axis, extent in enumerate(threads) if extent != 1), default=0)
 
 
 def nothing(frame: Frame) -> None:

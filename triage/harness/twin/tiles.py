@@ -353,6 +353,8 @@ def finish_reducer(compiler: Expressions, args: Sequence[Any], **_: Any) -> tupl
 OPERATORS: dict[str, Callable[..., tuple[Runner, list[Operand]]]] = {
     "tl.tileop.copy": copy,
     "tl.tileop.async_copy": copy,
+    "tl.tileop.tma_copy": copy,
+    "tl.tileop.wgmma_gemm": gemm,
     "tl.tileop.fill": fill,
     "tl.tileop.transpose": transpose,
     "tl.tileop.gemm": gemm,
