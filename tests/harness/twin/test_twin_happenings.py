@@ -94,6 +94,26 @@ def test_shared_memory_out_of_bounds(compute):
     assert np.isnan(got[15])
 
 
+def test_what_is_written_beside_a_fragment_is_found_there_again(compute):
+    """Registers are chosen by the indices, so a device mostly computes what was meant: both is told."""
+
+    @T.prim_func
+    def main(A: T.Tensor((1,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            few = T.alloc_fragment((2,), "float32")
+            for i in T.Parallel(64):
+                few[i] = A[0] + i
+            for i in T.Parallel(64):
+                C[i] = few[i] * 2
+
+    got, happenings = compute(main, np.ones(1, np.float32), out=((64,), np.float32))
+    assert np.array_equal(got, 2 * (1 + np.arange(64)))
+    assert [(h.kind, h.buffer, h.indices, h.count) for h in happenings] == [
+        ("oob-write", "few", (2,), 62),
+        ("oob-read", "few", (2,), 62),
+    ]
+
+
 def test_what_nobody_wrote(compute):
     def kernel():
         @T.prim_func

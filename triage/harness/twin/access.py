@@ -147,6 +147,8 @@ class Access:
         if inside is not None:
             other = np.zeros((), values.dtype) if self.is_global else poison_value(values.dtype)
             value = np.where(inside, value, other)
+            if storage.spilled:
+                value = _with_spilled(storage, value, indices, np.asarray(inside))
             seen = None if seen is None else seen | ~np.asarray(inside)
         if isinstance(value, np.ndarray) and value.ndim:
             return value, None if seen is None or seen.all() else seen
@@ -230,6 +232,8 @@ class Access:
         safe, inside = self._within(indices, shape)
         if inside is not None:
             self._report_outside(frame, "oob-write", indices, inside, shape, legal_tail)
+            if self.buffer.scope == "local.fragment":
+                _spill(storage, value, indices, np.asarray(inside), frame.mask)
         places = [*self._lane_indices(storage), *safe]
         active = frame.mask if inside is None else inside if frame.mask is None else inside & frame.mask
         full = np.broadcast_shapes(*(np.shape(x) for x in (*places, value, active) if x is not None))
@@ -306,6 +310,30 @@ class Access:
         if count:
             first = [np.asarray(index)[differs][0] for index in where]
             frame.record("collision", self.buffer.name, shape, first, count, scope=self.buffer.scope)
+
+
+def _spill(storage: Storage, value: Any, indices: list[Any], inside: np.ndarray, mask: np.ndarray | None) -> None:
+    """Keep what is written beside a fragment: its elements lie in registers of threads that follow from the indices
+    alone, so that on a device they are mostly found again at the same indices."""
+    outside = ~inside if mask is None else ~inside & mask
+    full = np.broadcast_shapes(outside.shape, np.shape(value), *map(np.shape, indices))
+    chosen = np.broadcast_to(outside, full)
+    places = np.stack([np.broadcast_to(index, full)[chosen] for index in indices], axis=-1).reshape(-1, len(indices))
+    storage.spilled.update(
+        zip(map(tuple, places.tolist()), np.broadcast_to(value, full)[chosen].reshape(-1), strict=True)
+    )
+
+
+def _with_spilled(storage: Storage, value: np.ndarray, indices: list[Any], inside: np.ndarray) -> np.ndarray:
+    """What was read, with the elements that were written beside the fragment."""
+    full = np.broadcast_shapes(value.shape, *map(np.shape, indices))
+    value = np.broadcast_to(value, full).copy()
+    spread = [np.broadcast_to(index, full) for index in indices]
+    for position in np.argwhere(np.broadcast_to(~inside, full)):
+        at = tuple(position)
+        known = storage.spilled.get(tuple(int(index[at]) for index in spread))
+        value[at] = value[at] if known is None else known
+    return value
 
 
 def _first(indices: Sequence[Any], where: np.ndarray) -> list[int]:

@@ -22,13 +22,15 @@ class Storage:
     `written` is None once everything was written.
     """
 
-    __slots__ = ("lanes", "name", "private", "scope", "shape", "values", "written")
+    __slots__ = ("lanes", "name", "private", "scope", "shape", "spilled", "values", "written")
 
     def __init__(self, name: str, scope: str, values: np.ndarray, written: np.ndarray | None, private: bool) -> None:
         self.name, self.scope, self.private = name, scope, private
         self.values, self.written = values, written
         self.shape = values.shape
         self.lanes: tuple[int, ...] = ()
+        #: what was written beside a fragment, by the indices of the program
+        self.spilled: dict[tuple[int, ...], Any] = {}
 
     @classmethod
     def fresh(cls, name: str, scope: str, shape: tuple[int, ...], dtype: np.dtype, private: bool) -> Storage:

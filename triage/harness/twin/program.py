@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,13 @@ class Program:
             if buffer is None:
                 self._bind_scalar(frame, param, value)
                 continue
-            self._bind_symbols(frame, buffer, value)
             view = compiler.view(buffer)
+            pack = value if view.dtype.name in FOUR_BITS and value.dtype != view.dtype else None
+            value = value if pack is None else unpacked(value, view.dtype)
+            self._bind_symbols(frame, buffer, value)
             array, give_back = self._array(view, value, view.extent(frame))
+            if pack is not None:
+                give_back = partial(repack, array, pack)
             back.append(give_back)
             written = np.zeros(array.shape, np.bool_) if position in fresh else None
             frame.memory[view.memory] = Storage(view.name, "global", array, written, private=False)
@@ -125,6 +130,30 @@ class Program:
         first = np.unravel_index(int(np.argmin(written)), written.shape)
         count = int(written.size - written.sum())
         return Happening("never-written", view.name, None, tuple(int(i) for i in first), written.shape, count)
+
+
+#: types of which PyTorch holds two in a byte, the first in the low bits
+FOUR_BITS = ("int4", "uint4", "float4_e2m1fn")
+
+
+def unpacked(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Bytes of two elements each as elements; the last dimension is twice as long."""
+    octets = np.ascontiguousarray(value).view(np.uint8)
+    nibbles = np.stack([octets & 15, octets >> 4], axis=-1).reshape(*octets.shape[:-1], -1)
+    if dtype.name == "float4_e2m1fn":
+        return nibbles.view(dtype)
+    signed = (nibbles.astype(np.int8) ^ 8) - 8 if dtype.name == "int4" else nibbles
+    return signed.astype(dtype)
+
+
+def repack(elements: np.ndarray, pack: np.ndarray) -> None:
+    """Write elements back to where they came from."""
+    if elements.dtype.name == "float4_e2m1fn":
+        nibbles = elements.view(np.uint8) & 15
+    else:
+        nibbles = elements.astype(np.int8).view(np.uint8) & 15
+    pairs = nibbles.reshape(*pack.shape, 2)
+    pack.view(np.uint8)[...] = pairs[..., 0] | (pairs[..., 1] << 4)
 
 
 def program(func: Any) -> Program:
