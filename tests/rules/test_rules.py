@@ -128,18 +128,30 @@ def test_misses_are_real_errors_or_warnings() -> None:
             assert fixture.records, f"{fixture.name} holds no error and no warning"
 
 
-def test_every_hazard_that_a_lint_reports_has_a_rule() -> None:
+def test_every_hazard_that_a_lint_or_a_tool_reports_has_a_rule() -> None:
     asked = {c.right[0] for r in rules().on("hazard") for c in r.match.when if c.fact == "hazard.kind"}
     assert _reported_kinds() == asked
 
 
 def _reported_kinds() -> set[str]:
-    """The kinds in the lints' sources: constants given to `Hazard` or `_hazard`, or assigned to `kind`."""
+    """The kinds in the sources of lints and of the tools of the correctness chain: constants given to `Hazard`, `_hazard` or
+    `of_mismatch`, assigned to `kind`, or values of a table `HAZARDS`."""
     found: set[str] = set()
-    for path in (ROOT.parent / "triage" / "lints").glob("*.py"):
+    triage = ROOT.parent / "triage"
+    makers = ("Hazard", "_hazard", "of_mismatch")
+    tools = [path for path in (triage / "tools").glob("*.py") if "triage.lints.hazard" in path.read_text("utf-8")]
+    for path in (*(triage / "lints").glob("*.py"), *tools):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Hazard", "_hazard"):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in makers:
                 found |= _strings(node.args[0]) if node.args else set()
+            elif isinstance(node, ast.Assign) and any(
+                isinstance(t, ast.Name) and t.id == "HAZARDS" for t in node.targets
+            ):
+                found |= (
+                    {text for value in node.value.values for text in _strings(value)}
+                    if isinstance(node.value, ast.Dict)
+                    else set()
+                )
             elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "kind" for t in node.targets):
                 found |= _strings(node.value)
     return {kind for kind in found if "-" in kind}
