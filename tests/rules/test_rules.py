@@ -139,8 +139,7 @@ def _reported_kinds() -> set[str]:
     found: set[str] = set()
     triage = ROOT.parent / "triage"
     makers = ("Hazard", "_hazard", "of_mismatch")
-    tools = [path for path in (triage / "tools").glob("*.py") if "triage.lints.hazard" in path.read_text("utf-8")]
-    for path in (*(triage / "lints").glob("*.py"), *tools):
+    for path in (*(triage / "lints").glob("*.py"), *(triage / "tools").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in makers:
                 found |= _strings(node.args[0]) if node.args else set()
@@ -154,7 +153,7 @@ def _reported_kinds() -> set[str]:
                 )
             elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "kind" for t in node.targets):
                 found |= _strings(node.value)
-    return {kind for kind in found if "-" in kind}
+    return {kind for kind in found if "-" in kind and not kind.endswith("-")}
 
 
 def _strings(node: ast.AST) -> set[str]:
