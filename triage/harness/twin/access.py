@@ -247,6 +247,17 @@ class Access:
         if np.size(what) > 1:
             self._report_collisions(frame, values[where], what, where[len(storage.lanes) :], shape)
 
+    def slot(self, frame: Frame) -> np.ndarray | None:
+        """The elements as an array of all lanes, one element for each, if they are a slice of memory that was written."""
+        storage = frame.memory[self.buffer.memory]
+        shape = self.buffer.extent(frame)
+        values, marks = storage.view(shape, self.buffer.dtype)
+        if storage.private or marks is not None:
+            return None
+        bases = [base if type(base) is int else base(frame) for base in self.bases]
+        key = self._key(frame, storage, bases, shape)
+        return None if key is None else arranged(values[(*key, Ellipsis)], self.sliced)
+
     def lanes_of(
         self, frame: Frame, value: Any, each: tuple[int, ...]
     ) -> tuple[tuple[np.ndarray, ...], np.ndarray, Any, Any]:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .access import Access, BufferView
+from .access import Access
 from .arithmetic import Closure, Value
 from .dtypes import cast, is_float, numpy_dtype, plain, wrap
 from .expressions import kind, op_name
 from .frame import Frame
+from .memory import fits
 from .outcome import Unsupported
 from .threads import ThreadCalls
 from .tiles import Operand, collective
@@ -109,6 +110,13 @@ def update(target: Access, frame: Frame, value: Any, combine: Any, each: tuple[i
 
     `each` is a shape of lanes that all do it, even if nothing depends on them.
     """
+    if frame.mask is None and not each:
+        slot = target.slot(frame)
+        if slot is not None and fits(np.shape(value), slot.shape):  # every lane has an element of its own
+            frame.spend(slot.size)
+            before = slot.copy()
+            slot[...] = _number_over_nan(combine, slot.dtype)(slot, value)
+            return before
     where, what, full, chosen = target.lanes_of(frame, value, each)
     values = frame.memory[target.buffer.memory].view(target.buffer.extent(frame), target.buffer.dtype)[0]
     frame.spend(np.size(what))
@@ -126,8 +134,7 @@ def combined(values: np.ndarray, where: tuple[np.ndarray, ...], what: np.ndarray
     shape = what.shape
     flat = np.ravel_multi_index(tuple(np.ravel(index) for index in where), values.shape)
     what = np.ravel(what)
-    if is_float(values.dtype) and combine in (np.maximum, np.minimum):
-        combine = np.fmax if combine is np.maximum else np.fmin
+    combine = _number_over_nan(combine, values.dtype)
     order = np.argsort(flat, kind="stable")
     before = np.empty(what.shape, values.dtype)
     left = order
@@ -145,6 +152,13 @@ def combined(values: np.ndarray, where: tuple[np.ndarray, ...], what: np.ndarray
         values[position] = combine(values[position], what[now]).astype(values.dtype, copy=False)
         left = left[~first]
     return before.reshape(shape)
+
+
+def _number_over_nan(combine: Any, dtype: np.dtype) -> Any:
+    """Of a number and NaN the device takes the number."""
+    if not is_float(dtype):
+        return combine
+    return np.fmax if combine is np.maximum else np.fmin if combine is np.minimum else combine
 
 
 def _associative(combine: Any, dtype: np.dtype) -> bool:
@@ -211,6 +225,3 @@ def identity(operation: str, dtype: np.dtype) -> Any:
     if operation == "bitand":
         return -1 if wrap(dtype)[0] < 0 else wrap(dtype)[1]
     return dtype.type(0)
-
-
-__all__ = ["AtomicCalls", "BufferView", "atomic_name", "identity", "tile_atomic", "update"]
