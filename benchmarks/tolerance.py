@@ -4,7 +4,9 @@ Every line is one kernel, emulated in numpy as its accumulator works: the rms er
 measured, their ratio, and the largest error over the band of its element (above 1 the model would accuse a right kernel). Sums are
 over normal, uniform, positive and very uneven inputs. At the end stand the errors that were measured on a GPU.
 
-The bars: the ratio of measured to expected between 0.25 and `RMS_FACTOR`, and no element above its band.
+Then comes what `verdict` says of right and wrong kernels over thirteen kinds of inputs, all of which it takes for normal.
+
+The bars: no right kernel is accused; the ratio of measured to expected between 0.25 and `RMS_FACTOR` (3 for very uneven inputs), and no element above its band.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,15 +25,18 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "tests" / "numerics"))
 
-from emulated import Case, accumulated, dot_case, inputs, rounded  # noqa: E402
+from emulated import DISTRIBUTIONS, Case, accumulated, dot_case, inputs, measured, rounded  # noqa: E402
 
 from triage.numerics.formats import FORMATS, Format  # noqa: E402
 from triage.numerics.operations import attention_model, layernorm_model, rmsnorm_model, softmax_model  # noqa: E402
 from triage.numerics.rounding import Accumulator, accumulator_of, stagnates  # noqa: E402
 from triage.numerics.tolerance import RMS_FACTOR, Data, Dot, Model, dot_model, run_to_run  # noqa: E402
+from triage.numerics.verdict import verdict  # noqa: E402
 
 #: bounds of functions count as their rms, so that fp32 results are often better than expected
 LEAST_RATIO = 0.25
+#: of very uneven inputs a few results make the rms, which then differs from seed to seed
+UNEVEN_RATIO = 3.0
 LENGTHS = (64, 256, 1024, 4096, 16384)
 Array = np.ndarray
 
@@ -72,7 +78,8 @@ class Line:
 
     @property
     def good(self) -> bool:
-        return LEAST_RATIO <= self.ratio <= RMS_FACTOR and self.largest <= 1
+        most = UNEVEN_RATIO if "few large" in self.name else RMS_FACTOR
+        return LEAST_RATIO <= self.ratio <= most and self.largest <= 1
 
 
 def compared(name: str, model: Model, case: Case) -> Line:
@@ -247,6 +254,48 @@ def hardware_lines() -> Iterator[Line]:
     )
 
 
+# ------------------------------------------------------------------------------------------------------------- verdicts
+
+FAULTS: dict[str, Callable[[Case, Dot, np.random.Generator], Array]] = {
+    "none": lambda case, dot, g: case.error,
+    "1 product lost": lambda case, dot, g: case.error + _lost(case, dot, g, 1),
+    "32 products lost": lambda case, dot, g: case.error + _lost(case, dot, g, 32),
+    "1 % too large": lambda case, dot, g: case.error + 0.01 * case.r,
+    "1 element zero": lambda case, dot, g: np.where(np.arange(case.r.size) == 3, -case.r, case.error),
+    "all permuted": lambda case, dot, g: np.roll(case.r, 1) - case.r,
+    "rounded to bfloat16 on the way": lambda case, dot, g: rounded(case.r + case.error, FORMATS["bfloat16"]) - case.r,
+}
+
+
+def _lost(case: Case, dot: Dot, generator: np.random.Generator, count: int) -> Array:
+    """The sum of so many of the products, as large as they are on average."""
+    each = case.s / dot.k
+    signs = np.ones(case.s.shape) if dot.data.same_sign else generator.standard_normal(case.s.shape) / math.sqrt(count)
+    return count * each * signs
+
+
+def print_verdicts(results: int, generator: np.random.Generator) -> int:
+    """What is said of right and wrong kernels whose inputs the model takes for normal. Returns how many right ones are accused."""
+    half, bfloat, single = FORMATS["float16"], FORMATS["bfloat16"], FORMATS["float32"]
+    counts: dict[str, Counter[str]] = {}
+    for distribution in DISTRIBUTIONS:
+        for of, out in ((half, half), (half, single), (bfloat, bfloat), (single, single)):
+            for k in (64, 512, 4096):
+                dot = Dot(k, of, accumulator_of("float32", of), out, None)
+                case, known = dot_case(dot, distribution, results, generator)
+                for fault, make in FAULTS.items():
+                    if fault == "rounded to bfloat16 on the way" and out is bfloat:
+                        continue
+                    seen = measured(Case(make(case, known, generator), case.s, case.r), dot_model(dot))
+                    counts.setdefault(fault, Counter())[verdict(dot_model(dot), seen).kind] += 1
+    for fault, kinds in counts.items():
+        print(
+            f"{fault:32} "
+            + "  ".join(f"{kind} {kinds[kind]}" for kind in ("inside", "unknown", "outside", "accumulator"))
+        )
+    return sum(counts["none"][kind] for kind in ("outside", "accumulator"))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--results", type=int, default=512, help="results of each kernel (512)")
@@ -266,8 +315,9 @@ def main() -> int:
                 f"{line.name:58} {line.expected:8.2e}  {line.measured:8.2e}  {line.ratio:5.2f}  {line.largest:6.2f}"
                 f"{'' if line.good else '  <-'}"
             )
-    print(f"{total - bad} of {total} within the bars")
-    return 1 if bad else 0
+    print(f"{total - bad} of {total} within the bars\n\nverdicts, by what is wrong with the kernel")
+    accused = print_verdicts(args.results, generator)
+    return 1 if bad or accused else 0
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from triage.console import FAULT, HEALTHY, UNKNOWN, show
 from triage.model import to_json
 from triage.numerics import operations
 from triage.numerics.formats import Format, UnknownFormat, format_of
+from triage.numerics.measured import Measured
 from triage.numerics.rounding import accumulator_of, stagnates
 from triage.numerics.tolerance import (
     ELEMENT_FACTOR,
@@ -31,7 +32,7 @@ from triage.numerics.tolerance import (
     suggestion,
     unknown,
 )
-from triage.numerics.verdict import Measured, Verdict, verdict
+from triage.numerics.verdict import Verdict, verdict
 
 SCHEMA = "triage.tolerance/1"
 WIDTH = 100
@@ -269,7 +270,9 @@ def _page_unknown(model: Unknown) -> Iterator[str]:
 def _judged(judged: Verdict) -> Iterator[str]:
     yield from _paragraph("VERDICT", f"{judged.kind}: {judged.says}")
     if judged.others:
-        yield from _continued(f"it may also be {' or '.join(judged.others)}; {judged.check}")
+        yield from _continued(f"errors of this size also come of {' or '.join(judged.others)}")
+    if judged.check:
+        yield from _continued(judged.check)
 
 
 # ---------------------------------------------------------------------------------------------------------------- JSON

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from triage.numerics.formats import FORMATS, Format
+from triage.numerics.measured import Measured
 from triage.numerics.rounding import Accumulator
-from triage.numerics.tolerance import Data, Dot
+from triage.numerics.tolerance import Data, Dot, Model
 
 Array = np.ndarray
 
@@ -36,13 +38,25 @@ def accumulated(products: Array, kept: Accumulator) -> Array:
     return rounded(promoted + total, FORMATS["float32"]) if kept.promoted is not None else total
 
 
+DISTRIBUTIONS: dict[str, Callable[[tuple[int, ...], np.random.Generator], Array]] = {
+    "normal": lambda shape, g: g.standard_normal(shape),
+    "uniform": lambda shape, g: g.uniform(-1, 1, shape),
+    "positive": lambda shape, g: g.random(shape),
+    "few large": lambda shape, g: np.where(g.random(shape) < 0.01, 30.0, 1.0) * g.standard_normal(shape),
+    "small": lambda shape, g: 1e-3 * g.standard_normal(shape),
+    "large": lambda shape, g: 20 * g.standard_normal(shape),
+    "ones": lambda shape, g: np.ones(shape),
+    "integers": lambda shape, g: g.integers(-2, 3, shape).astype(float),
+    "sparse": lambda shape, g: np.where(g.random(shape) < 0.05, 1.0, 0.0) * g.standard_normal(shape),
+    "offset": lambda shape, g: 3 + g.standard_normal(shape),
+    "lognormal": lambda shape, g: np.exp(2 * g.standard_normal(shape)),
+    "cauchy": lambda shape, g: g.standard_cauchy(shape),
+    "rows of unlike size": lambda shape, g: np.exp(2 * g.standard_normal((shape[0], 1))) * g.standard_normal(shape),
+}
+
+
 def inputs(name: str, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    if name == "positive":
-        return generator.random(shape)
-    if name == "uniform":
-        return generator.uniform(-1, 1, shape)
-    values = generator.standard_normal(shape)
-    return np.where(generator.random(shape) < 0.01, 30 * values, values) if name == "few large" else values
+    return DISTRIBUTIONS[name](shape, generator)
 
 
 @dataclass(frozen=True)
@@ -69,3 +83,21 @@ def dot_case(dot: Dot, distribution: str, results: int, generator: np.random.Gen
         computed = rounded(accumulated(products, dot.accumulator), dot.output)
     data = Data(distribution, kappa, float(np.sqrt((products**2).mean())), distribution == "positive", measured=True)
     return Case(computed - exact, s, exact), replace(dot, data=data)
+
+
+def measured(case: Case, model: Model | None = None) -> Measured:
+    """What a comparison would know of a case; with a model it counts the elements above its band."""
+    outside = None
+    if model is not None:
+        limits = [model.limit(s, r) for s, r in zip(case.s.tolist(), np.abs(case.r).tolist(), strict=True)]
+        outside = int((np.abs(case.error) > limits).sum())
+    square = float((case.r**2).sum())
+    return Measured(
+        case.error.size,
+        float(np.sqrt((case.error**2).mean())),
+        float(np.sqrt((case.r**2).mean())),
+        float(np.abs(case.error).max()),
+        float(np.abs(case.r).max()),
+        outside=outside,
+        gain=float((case.error * case.r).sum() / square) if square else None,
+    )

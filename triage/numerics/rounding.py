@@ -23,8 +23,8 @@ SPREAD = 1 / math.sqrt(8 * math.log(2))
 CUT = 1 / (2 * math.log(2))
 #: sqrt(2 ln(2 K / p)) with a failure probability p of 1e-4 at K = 4096 (Higham and Mary, SISC 2019)
 LAMBDA = 6.0
-#: n equal terms are lost from n u = 1 on (a term is then half a spacing of the sum); errors are no longer random from half of that
-STANDSTILL = 0.5
+#: n equal terms are lost from n u = 1 on (a term is then half a spacing of the sum); errors are no longer random from a third of that
+STANDSTILL = 0.35
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from triage.numerics.formats import FORMATS
+from triage.numerics.measured import Measured, causes, scaled_by
 from triage.numerics.rounding import Accumulator, accumulator_of, stagnates
 from triage.numerics.tolerance import (
     FIT_FACTOR,
@@ -23,41 +24,28 @@ from triage.numerics.tolerance import (
 
 #: S of one element over its rms where only the typical S is known; S of unlike rows of a matrix differ by less.
 UNEVEN = 1.5
-#: from so many lost products on (rms), a lost product would look like the error of a narrow accumulator
-ONE_LOST = 0.5
-#: what a kernel may add up in where the program was not asked; tensor cores have no other narrow sum of real numbers
-NARROW = ("float16",)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The differences of all elements of a result from their reference.
-
-    `rms_error`, `rms_result` and `max_error` are absolute, of the finite ones; `max_result` the largest |expected|; `nonfinite`
-    counts elements that are NaN or infinite where the reference is not, or the other way round. `rms_s` and `max_over_s` need
-    S = sum |a * b| of every element: its rms, and the largest error over it. `outside` counts the elements above
-    `Model.limit`, where somebody counted; None if not.
-    """
-
-    count: int
-    rms_error: float
-    rms_result: float
-    max_error: float
-    max_result: float
-    nonfinite: int = 0
-    rms_s: float | None = None
-    max_over_s: float | None = None
-    outside: int | None = None
+#: What a kernel may add up in where the program was not asked: tensor cores have no other narrow sums of real numbers, and those
+#: only of these inputs.
+NARROW = {"float16": ("float16",), "float8_e4m3": ("float16", "hopper-fp8"), "float8_e5m2": ("float16", "hopper-fp8")}
+#: A narrow accumulator puts at least this share of the elements outside the band: a quarter where its error is twice the expected one.
+MANY = 0.05
+#: One element of many that makes this share of the squared error is wrong by itself.
+ALONE = 0.5
+#: how errors over the result change with K
+CHECK = (
+    "with a quarter of K the relative error of a rounding accumulator becomes half, that of one that cuts off a quarter; that of a "
+    "factor or a single rounding stays, that of a lost product doubles"
+)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`kind`: `inside` (a right kernel differs as much; the tolerance is too tight), `outside` (a fault), `accumulator` (as a sum in
-    a narrow accumulator differs, and one in float32 does not), `unknown`.
+    """`kind`: `inside` (a right kernel differs as much; the tolerance is too tight), `outside` (a fault, of the kernel or of the
+    reference), `accumulator` (as a sum in a narrow accumulator differs, and one in float32 does not), `unknown`.
 
     `expected` and `measured` are rms errors over the rms of the result, `ceiling` the worst case of such an element, None if
-    nothing bounds it. `allowed`: the tolerance that the model asks for (`inside`: use it). `others`: what else would look the same;
-    `check`: what tells them apart.
+    nothing bounds it. `allowed`: the tolerance that the model asks for (`inside`: use it). `others`: causes that make an error of
+    this size; `check`: what tells them apart.
     """
 
     kind: str
@@ -80,20 +68,21 @@ def verdict(model: Model | Unknown, measured: Measured, used: Tolerance | None =
         return Verdict("outside", says, None, None, None, None, used)
     if isinstance(model, Unknown):
         says = f"there is no model of {model.what}: {model.why}"
-        return Verdict(
-            "unknown", says, _relative(measured), None, None, model.start, used, assumptions=model.assumptions
-        )
+        return Verdict("unknown", says, measured.relative, None, None, model.start, used, assumptions=model.assumptions)
     if not measured.count or not all(map(math.isfinite, (measured.rms_error, measured.rms_result, measured.max_error))):
         return Verdict("unknown", "nothing was measured that can be judged", None, None, None, None, used)
     ideal = _ideal(model)
     if _accepts(ideal, measured):
         return _inside(ideal, measured, used)
+    others = causes(ideal, measured)
     for narrow in _narrow(model):
         if _fits(narrow, ideal, measured):
-            return _accumulator(model, narrow, ideal, measured, used)
+            if _declared(model) or not others:
+                return _accumulator(narrow, ideal, measured, used)
+            others = (f"a {_name(narrow)} accumulator", *others)
     if _may_be_uneven(ideal, measured):
         return _uneven(ideal, measured, used)
-    return _outside(ideal, measured, used)
+    return _outside(ideal, measured, used, others)
 
 
 def _ideal(model: Model) -> Model:
@@ -109,13 +98,25 @@ def _may_be_uneven(model: Model, measured: Measured) -> bool:
         return False
     s, _ = _typical(model, measured)
     heavy = dot_model(replace(model.dot, data=replace(model.dot.data, kappa=float(model.dot.k))))
-    # the rms says nothing of such errors: a few elements make it
-    return measured.max_error <= _largest_limit(heavy, s, measured)
+    # a few elements make the rms of such errors, so that it is judged as they are
+    most, largest = max(UNEVEN * s, measured.max_result), measured.max_result
+    return measured.max_error <= heavy.limit(most, largest) and measured.rms_error <= RMS_FACTOR * heavy.rms(
+        most, largest
+    )
 
 
 def _is_narrow(kept: Accumulator) -> bool:
     single = FORMATS["float32"].digits or 0
     return kept.format.digits is not None and kept.format.digits < single and kept.promoted is None
+
+
+def _declared(model: Model) -> bool:
+    return model.dot is not None and model.dot.declared
+
+
+def _name(narrow: tuple[Model, ...]) -> str:
+    dot = narrow[0].dot
+    return "" if dot is None else dot.accumulator.name
 
 
 def _narrow(model: Model) -> Iterator[tuple[Model, ...]]:
@@ -124,20 +125,24 @@ def _narrow(model: Model) -> Iterator[tuple[Model, ...]]:
     if dot is None or dot.accumulator.format.exact:
         return
     declared = dot.accumulator
-    names = [declared.name] if dot.declared else list(dict.fromkeys((declared.name, *NARROW)))
-    if dot.inputs.name.startswith("float8"):
-        names = list(dict.fromkeys((*names, "hopper-fp8")))
+    tensor_cores = NARROW.get(dot.inputs.name, ())
+    # a program that says float32 still gets what Hopper makes of it
+    possible = [name for name in tensor_cores if not dot.declared or name.startswith("hopper")]
+    names = dict.fromkeys((declared.name, *possible))
     for name in names:
         kept = declared if name == declared.name else accumulator_of(name, dot.inputs)
         if _is_narrow(kept):
-            yield tuple(_with(dot, one) for one in _grouped(kept))
+            yield tuple(_with(dot, one) for one in _grouped(kept, 1 if dot.declared else kept.group))
 
 
-def _grouped(kept: Accumulator) -> list[Accumulator]:
-    """In a narrow IEEE format a tile's products may be added before the sum is rounded; the others are as the hardware has them."""
+def _grouped(kept: Accumulator, least: int) -> list[Accumulator]:
+    """Up to a tile's products may be added before a sum of 16 bits is rounded; the others are as the hardware has them.
+
+    Those of tensor cores add `least` at once, but a program may do without tensor cores.
+    """
     if kept.truncates:
         return [kept]
-    return [replace(kept, group=group) for group in sorted({*GROUPS, kept.group})]
+    return [replace(kept, group=group) for group in sorted({*GROUPS, kept.group}) if group >= least]
 
 
 def _with(dot: Dot, kept: Accumulator) -> Model:
@@ -178,6 +183,8 @@ def _largest_limit(model: Model, s: float, measured: Measured) -> float:
 
 def _fits(narrow: tuple[Model, ...], ideal: Model, measured: Measured) -> bool:
     """Whether an error is as large as one of these makes it, larger than a wide one does, and nowhere larger than it can be."""
+    if not measured.rms_result or _is_factor(narrow, measured) or not _everywhere(measured):
+        return False
     expected = [model.rms(*_typical(model, measured)) for model in narrow]
     if measured.rms_error <= RMS_FACTOR * ideal.rms(*_typical(ideal, measured)):
         return False
@@ -190,16 +197,31 @@ def _fits(narrow: tuple[Model, ...], ideal: Model, measured: Measured) -> bool:
     return any(not _above(model, replace(measured, outside=None)) for model in narrow)
 
 
+def _everywhere(measured: Measured) -> bool:
+    """Whether many elements are wrong, as they are where the sum of each was rounded too often."""
+    if measured.outside is not None and measured.outside < MANY * measured.count:
+        return False
+    alone = measured.max_error**2 / measured.count > ALONE * measured.rms_error**2
+    return not alone or measured.count < 1 / MANY
+
+
+def _is_factor(narrow: tuple[Model, ...], measured: Measured) -> bool:
+    """Whether the error is one factor, which rounding never makes; a sum that is cut off or stands still becomes smaller."""
+    factor = scaled_by(measured)
+    if factor is None:
+        return False
+    shrinks = any(
+        _stands_still(model) or (model.dot is not None and model.dot.accumulator.truncates) for model in narrow
+    )
+    return factor > 1 or not shrinks
+
+
 def _stands_still(model: Model) -> bool:
     dot = model.dot
     return dot is not None and dot.data.same_sign and stagnates(k_of_part(dot), dot.accumulator)
 
 
 # ------------------------------------------------------------------------------------------------------------------- saying
-
-
-def _relative(measured: Measured) -> float | None:
-    return measured.rms_error / measured.rms_result if measured.rms_result else None
 
 
 def _figures(model: Model, measured: Measured) -> tuple[float | None, float | None]:
@@ -216,11 +238,11 @@ def _inside(model: Model, measured: Measured, used: Tolerance | None) -> Verdict
     expected, ceiling = _figures(model, measured)
     says = f"a right kernel differs as much: use rtol={allowed.rtol:g}, atol={allowed.atol:g}"
     return Verdict(
-        "inside", says, _relative(measured), expected, ceiling, allowed, used, assumptions=model.assumptions
+        "inside", says, measured.relative, expected, ceiling, allowed, used, assumptions=model.assumptions
     )  # fmt: skip
 
 
-def _outside(model: Model, measured: Measured, used: Tolerance | None) -> Verdict:
+def _outside(model: Model, measured: Measured, used: Tolerance | None, others: tuple[str, ...]) -> Verdict:
     expected, ceiling = _figures(model, measured)
     allowed = suggestion(model, *_typical(model, measured))
     s, r = _typical(model, measured)
@@ -231,9 +253,20 @@ def _outside(model: Model, measured: Measured, used: Tolerance | None) -> Verdic
     else:
         count = f"{measured.outside} of {measured.count} elements are" if measured.outside else "the largest error is"
         says = f"{count} above the band, while all together differ as rounding does: few elements are wrong"
+        others = ()
+    check = CHECK if any(one.endswith("accumulator") for one in others) else ""
     return Verdict(
-        "outside", says, _relative(measured), expected, ceiling, allowed, used, assumptions=model.assumptions
-    )  # fmt: skip
+        "outside",
+        says,
+        measured.relative,
+        expected,
+        ceiling,
+        allowed,
+        used,
+        others=others,
+        check=check,
+        assumptions=model.assumptions,
+    )
 
 
 def _uneven(model: Model, measured: Measured, used: Tolerance | None) -> Verdict:
@@ -242,12 +275,10 @@ def _uneven(model: Model, measured: Measured, used: Tolerance | None) -> Verdict
         "above what rounding does to terms of about one size, but not above what it does where a few terms are far larger than the "
         "others; sum |a b| and sum (a b)^2 of the inputs would tell, or inputs of one size"
     )
-    return Verdict("unknown", says, _relative(measured), expected, ceiling, None, used, assumptions=model.assumptions)
+    return Verdict("unknown", says, measured.relative, expected, ceiling, None, used, assumptions=model.assumptions)
 
 
-def _accumulator(
-    model: Model, narrow: tuple[Model, ...], ideal: Model, measured: Measured, used: Tolerance | None
-) -> Verdict:
+def _accumulator(narrow: tuple[Model, ...], ideal: Model, measured: Measured, used: Tolerance | None) -> Verdict:
     nearest = min(narrow, key=lambda one: abs(math.log(one.rms(*_typical(one, measured)) / measured.rms_error)))
     assert nearest.dot is not None
     kept = nearest.dot.accumulator
@@ -257,25 +288,15 @@ def _accumulator(
         f"the error fits a sum in {kept.name} (rms {fits:.2g} of the result, {kept.group} products at a time), "
         f"not one in float32 ({expected:.2g})"
     )
-    others = () if model.dot is not None and model.dot.declared else _others(nearest.dot, measured)
-    check = _check(kept.truncates) if others else ""
     return Verdict(
-        "accumulator", says, _relative(measured), expected, ceiling, suggestion(nearest, *_typical(nearest, measured)), used,
-        kept.name, others, check, nearest.assumptions,
-    )  # fmt: skip
-
-
-def _check(truncates: bool) -> str:
-    """How errors over the result change with K: as K where sums are cut off, as its root where they are rounded."""
-    becomes = "a quarter" if truncates else "half"
-    return f"with a quarter of K the relative error of the accumulator becomes {becomes}; a factor's stays, a lost product's doubles"
-
-
-def _others(dot: Dot, measured: Measured) -> tuple[str, ...]:
-    """What else makes an error of this size in every element."""
-    relative = measured.rms_error / measured.rms_result
-    lost = dot.k * (relative if dot.data.same_sign else relative**2)
-    found = [f"a factor that is wrong by {relative:.2g}"]
-    if lost >= ONE_LOST:
-        found.append(f"about {max(1, round(lost))} of the {dot.k} products lost or wrong")
-    return tuple(found)
+        "accumulator",
+        says,
+        measured.relative,
+        expected,
+        ceiling,
+        suggestion(nearest, *_typical(nearest, measured)),
+        used,
+        accumulator=kept.name,
+        check="" if nearest.dot.declared else CHECK,
+        assumptions=nearest.assumptions,
+    )
