@@ -190,7 +190,8 @@ def finding_of_rule(rule: Rule, record: Record, trial: Trial, facts: Mapping[str
         rule=rule.code,
         cause=rule.name,
         # a family of checks may stand in several stages: where this one was raised, its frames and its text say better
-        stage=record.fields.get("error.stage") or (None if _is_plain_python(record, facts) else rule.stage),
+        stage=record.fields.get("error.stage")
+        or (None if rule.stage == "dsl" and _is_plain_python(record, facts) else rule.stage),
         location=location,
         labels=labels_of(record, location, seen.read_source),
         quote=_quote(record),
