@@ -104,7 +104,7 @@ def happening_text(happening: dict[str, Any]) -> str:
 def state(kernel: dict[str, Any]) -> str:
     """supported, refused (by the interpreter), or unknown (its values were not there, or it was too much)."""
     why = kernel["why"]
-    if why is None:
+    if why is None or (kernel["launches"] and NOT_THE_INTERPRETER.search(why)):
         return "supported"
     return "unknown" if NOT_THE_INTERPRETER.search(why) else "refused"
 

@@ -11,6 +11,12 @@ from .fibers import Fiber
 from .memory import Storage
 from .outcome import Happening, Observer, Place, Unsupported
 
+#: element operations that take as long as what a statement costs beside its elements
+STATEMENT_COST = 1000
+#: how many times the work must exceed its limit to be given up before it is reached; parts of it may differ
+HOPELESS = 3
+TOO_MUCH = "more work than the limit"
+
 #: some lanes: a mask, or all, or none
 Lanes = np.ndarray | bool
 
@@ -85,8 +91,13 @@ class Frame:
 
     def spend(self, elements: float) -> None:
         self.work += elements
-        if self.work > self.limit:
-            raise Unsupported("more work than the limit", self.at.place)
+        if self.work + STATEMENT_COST * self.statements > self.limit:
+            raise Unsupported(TOO_MUCH, self.at.place)
+
+    def foresee(self, done: float) -> None:
+        """Give up early where the work so far, for this part of all of it, says that the limit will not do."""
+        if self.work + STATEMENT_COST * self.statements > HOPELESS * done * self.limit:
+            raise Unsupported(TOO_MUCH, self.at.place)
 
     def record(self, kind: str, buffer: str, extent: Any, indices: Any, count: int, **detail: Any) -> None:
         key = (kind, buffer, self.at.path)

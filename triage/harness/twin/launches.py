@@ -19,6 +19,8 @@ from .statements import LAUNCH_INDEX, allocate
 Runner = Callable[[Frame], None]
 
 LAUNCH_THREADS = "tl.launch_threads"
+#: after so many blocks the work of all is foreseen
+FORESIGHT = 15
 AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -60,9 +62,12 @@ class Compiler(Loops):
             if meets:
                 _side_by_side(frame, blocks, enter, run_block)
             else:
-                for block in blocks:
+                before = frame.work
+                for number, block in enumerate(blocks):
                     enter(frame, block)
                     run_block(frame)
+                    if number == FORESIGHT and before == 0:
+                        frame.foresee((number + 1) / len(blocks))
             frame.block, frame.observing = (), False
 
         return run
