@@ -116,6 +116,40 @@ def test_a_loop_over_threads_is_the_thread_index(compute):
     assert happenings == []
 
 
+def test_a_launch_that_names_no_threads_has_128(compute):
+    @T.prim_func
+    def main(C: T.Tensor((256,), "int32")):
+        with T.Kernel(2) as x:
+            t = T.get_thread_binding()
+            C[x * 128 + t] = t
+
+    got, happenings = compute(main, out=((256,), np.int32))
+    assert got.tolist() == [*range(128), *range(128)]
+    assert happenings == []
+
+
+def test_registers_inside_of_parallel_loops_belong_to_each_iteration(compute, random):
+    @T.prim_func
+    def main(A: T.Tensor((8, 64), "float32"), C: T.Tensor((8, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            two = T.alloc_local((2,), "float32")
+            best = T.alloc_var("float32")
+            for i, j in T.Parallel(8, 64):
+                two[0] = A[i, j] * 2
+                two[1] = two[0] + 1
+                best = T.max(two[0], two[1])
+                for k in T.serial(3):
+                    if k > i:
+                        best = best + two[1]
+                C[i, j] = best
+
+    a = random.integers(-9, 9, (8, 64)).astype(np.float32)
+    got, happenings = compute(main, a, out=((8, 64), np.float32))
+    times = np.maximum(0, 2 - np.arange(8))[:, None]
+    assert np.array_equal(got, (2 * a + 1) * (1 + times))
+    assert happenings == []
+
+
 def test_lanes_continue_with_the_next_iteration(compute):
     @T.prim_func
     def main(C: T.Tensor((64,), "int32")):

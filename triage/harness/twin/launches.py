@@ -19,6 +19,8 @@ from .statements import LAUNCH_INDEX, allocate
 Runner = Callable[[Frame], None]
 
 LAUNCH_THREADS = "tl.launch_threads"
+#: threads of a block where the launch names none, as the CUDA pipeline of 0.1.15 fills them in
+DEFAULT_THREADS = (128, 1, 1)
 #: after so many blocks the work of all is foreseen
 FORESIGHT = 15
 AXES = {"x": 0, "y": 1, "z": 2}
@@ -95,7 +97,7 @@ class Compiler(Loops):
         """Make axes of the threads, if the program speaks of single threads."""
         from tvm import tirx
 
-        threads: list[int] = []
+        threads = list(DEFAULT_THREADS)
         indices: dict[Any, int] = {}
         single = [False]
 
