@@ -281,6 +281,15 @@ def test_few_wrong_elements_are_a_fault_though_all_together_look_right() -> None
         assert found.kind == "outside" and "few elements" in found.says
 
 
+def test_no_cause_of_wrong_sums_is_named_where_a_tile_is_wrong() -> None:
+    case, model = emulated(gemm(128), results=4096)
+    error = case.error.copy()
+    error[-16:] = -case.r[-16:]
+    for seen in (measured(replace(case, error=error), model), measured(replace(case, error=error))):
+        found = verdict(model, seen)
+        assert (found.kind, found.others) == ("outside", ())
+
+
 def test_values_that_are_no_numbers_are_a_fault() -> None:
     seen = replace(measured(emulated(gemm(64))[0]), nonfinite=1)
     assert verdict(dot_model(gemm(64)), seen).kind == "outside"

@@ -14,6 +14,13 @@ ONE_LOST = 0.2
 ONE_FACTOR = 0.9
 #: the rms error of rounded inputs is known this well
 ROUNDING_KNOWN = 0.15
+#: What is wrong with every sum puts at least this share of the elements outside the band: a quarter where the error is twice the
+#: expected one.
+MANY = 0.05
+#: One element of many that makes this share of the squared error is wrong by itself.
+ALONE = 0.5
+#: The largest error over their rms: 13 for a float16 accumulator over 10^7 elements; 20 if one element in 400 has all the error.
+PEAK = 20.0
 #: formats to which a program may round on its way
 ON_THE_WAY = ("float16", "bfloat16", "float8_e4m3", "float8_e5m2")
 
@@ -44,6 +51,14 @@ class Measured:
         """The rms error over the rms of the result; None where that is zero."""
         return self.rms_error / self.rms_result if self.rms_result else None
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether many elements are wrong, as they are where something is wrong with every sum."""
+        if not self.rms_error or (self.outside is not None and self.outside < MANY * self.count):
+            return False
+        peak = self.max_error / self.rms_error
+        return peak <= PEAK and (peak**2 <= ALONE * self.count or self.count < 1 / MANY)
+
 
 def scaled_by(measured: Measured) -> float | None:
     """The factor by which the whole result is wrong, if that is what is wrong with it."""
@@ -54,13 +69,18 @@ def scaled_by(measured: Measured) -> float | None:
 
 
 def causes(model: Model, measured: Measured) -> tuple[str, ...]:
-    """What makes an error of the measured size in all elements, beside narrow accumulators: nouns, most telling first."""
+    """What makes an error of the measured size in all elements, beside narrow accumulators: nouns, most telling first.
+
+    Nothing where only some elements are wrong.
+    """
     relative = measured.relative
     if not relative:
         return ()
     factor = scaled_by(measured)
     if factor is not None:
         return (f"a factor of {factor:.6g}",)
+    if not measured.everywhere:
+        return ()
     found = []
     if model.dot is not None and _reads_unrounded(model.dot, relative):
         found.append(f"a reference that reads the inputs before they were rounded to {model.dot.inputs.name}")

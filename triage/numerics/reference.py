@@ -10,6 +10,10 @@ from typing import Any
 CLEAR = 4.0
 #: the part of the wrong elements that has to speak for one side, where a tolerance says who is wrong, and where none does
 SHARE, SHARE_WITHOUT = 0.5, 0.9
+#: the part of the growth of an error, as logarithms, from which one line is the place where it arises
+MOST = 0.6
+#: a growth by more is no number of rounding errors: something overflowed
+LOST = 1e12
 #: below this part of the elements, too little is known
 KNOWN = 0.99
 
@@ -31,12 +35,32 @@ class Side:
 @dataclass(frozen=True)
 class Judgement:
     """`kind`: suspect (the reference is wrong or too coarse), right (it is not), unknown. Errors are rms, relative to the rms of the
-    float64 values; None where some are not finite, or nothing is known."""
+    float64 values; None where some are not finite, or nothing is known. `reference` and `kernel` are they in words."""
 
     kind: str
     says: str
     reference_error: float | None = None
     kernel_error: float | None = None
+    reference: str = ""
+    kernel: str = ""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A line of the reference at which most of its error arises: by `factor`, in an operator of PyTorch."""
+
+    file: str
+    line: int
+    operator: str
+    factor: float
+
+    @property
+    def words(self) -> str:
+        return (
+            f"grows {self.factor:.2g}-fold in `{self.operator}`"
+            if self.factor < LOST
+            else f"arises in `{self.operator}`"
+        )
 
 
 def judge(told: Mapping[str, Any]) -> Judgement:
@@ -46,9 +70,19 @@ def judge(told: Mapping[str, Any]) -> Judgement:
     kernel, reference = (_side(told[name]) for name in ("actual", "expected"))
     scale = float(told.get("rms") or 0.0)
     kind, says = _decide(kernel, reference, told.get("wrong") or {})
+    words = [_words(side, scale) for side in (reference, kernel)]
     return Judgement(
-        kind, f"{says} ({_words(reference, kernel, scale)})", _error(reference, scale), _error(kernel, scale)
-    )
+        kind, f"{says} (rms error: reference {words[0]}, kernel {words[1]})",
+        _error(reference, scale), _error(kernel, scale), *words,
+    )  # fmt: skip
+
+
+def growth(told: Mapping[str, Any]) -> Growth | None:
+    """Where the error of the reference arises, if that is one line."""
+    first = next(iter(told.get("growth") or ()), None)
+    if first is None or float(first["share"]) < MOST:
+        return None
+    return Growth(str(first["file"]), int(first["line"]), str(first["operator"]), float(first["factor"]))
 
 
 def _decide(kernel: Side, reference: Side, wrong: Mapping[str, int]) -> tuple[str, str]:
@@ -98,11 +132,8 @@ def _error(side: Side, scale: float) -> float | None:
     return side.rms / scale if scale and not side.nonfinite else None
 
 
-def _words(reference: Side, kernel: Side, scale: float) -> str:
-    def error(side: Side) -> str:
-        if side.nonfinite:
-            return f"{side.nonfinite} elements not finite"
-        relative = _error(side, scale)
-        return f"{side.rms:.2g}" if relative is None else f"{relative:.2g} of the result"
-
-    return f"rms error: reference {error(reference)}, kernel {error(kernel)}"
+def _words(side: Side, scale: float) -> str:
+    if side.nonfinite:
+        return f"{side.nonfinite} elements not finite"
+    relative = _error(side, scale)
+    return f"{side.rms:.2g}" if relative is None else f"{relative:.2g} of the result"

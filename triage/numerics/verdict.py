@@ -27,10 +27,6 @@ UNEVEN = 1.5
 #: What a kernel may add up in where the program was not asked: tensor cores have no other narrow sums of real numbers, and those
 #: only of these inputs.
 NARROW = {"float16": ("float16",), "float8_e4m3": ("float16", "hopper-fp8"), "float8_e5m2": ("float16", "hopper-fp8")}
-#: A narrow accumulator puts at least this share of the elements outside the band: a quarter where its error is twice the expected one.
-MANY = 0.05
-#: One element of many that makes this share of the squared error is wrong by itself.
-ALONE = 0.5
 #: how errors over the result change with K
 CHECK = (
     "with a quarter of K the relative error of a rounding accumulator becomes half, that of one that cuts off a quarter; that of a "
@@ -183,7 +179,7 @@ def _largest_limit(model: Model, s: float, measured: Measured) -> float:
 
 def _fits(narrow: tuple[Model, ...], ideal: Model, measured: Measured) -> bool:
     """Whether an error is as large as one of these makes it, larger than a wide one does, and nowhere larger than it can be."""
-    if not measured.rms_result or _is_factor(narrow, measured) or not _everywhere(measured):
+    if not measured.rms_result or _is_factor(narrow, measured) or not measured.everywhere:
         return False
     expected = [model.rms(*_typical(model, measured)) for model in narrow]
     if measured.rms_error <= RMS_FACTOR * ideal.rms(*_typical(ideal, measured)):
@@ -195,14 +191,6 @@ def _fits(narrow: tuple[Model, ...], ideal: Model, measured: Measured) -> bool:
     if measured.rms_error > max(expected) * FIT_FACTOR:
         return False
     return any(not _above(model, replace(measured, outside=None)) for model in narrow)
-
-
-def _everywhere(measured: Measured) -> bool:
-    """Whether many elements are wrong, as they are where the sum of each was rounded too often."""
-    if measured.outside is not None and measured.outside < MANY * measured.count:
-        return False
-    alone = measured.max_error**2 / measured.count > ALONE * measured.rms_error**2
-    return not alone or measured.count < 1 / MANY
 
 
 def _is_factor(narrow: tuple[Model, ...], measured: Measured) -> bool:
