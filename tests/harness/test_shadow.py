@@ -132,11 +132,17 @@ def test_a_cast_for_storage_rounds_nothing(shadows) -> None:
     assert told["actual"]["outside"] == 0 < told["expected"]["rms"]
 
 
+def watching_autocast(shadow, monkeypatch):
+    monkeypatch.setattr(torch, "set_autocast_enabled", torch.set_autocast_enabled)
+    for name in ("to", "half", "bfloat16", "float", "double", "type", "type_as"):
+        monkeypatch.setattr(torch.Tensor, name, getattr(torch.Tensor, name))
+    shadow.watch_autocast()
+    return shadow
+
+
 def test_autocast_rounds_no_shadow(shadows, monkeypatch) -> None:
     a, b = inputs((16, 64), (64, 16))
-    monkeypatch.setattr(torch, "set_autocast_enabled", torch.set_autocast_enabled)
-    shadow = shadows()
-    shadow.watch_autocast()
+    shadow = watching_autocast(shadows(), monkeypatch)
     with shadow, torch.autocast("cpu", dtype=torch.bfloat16):
         expected = a @ b
     assert expected.dtype == torch.bfloat16
@@ -314,3 +320,37 @@ def test_no_tolerance_but_one_side_clearly_nearer(shadows) -> None:
     told = shadow.against(actual, expected, wrong(actual, expected, 1e-2, 1e-2), None, None)
     assert told["actual"]["outside"] is None
     assert told["wrong"]["actual_right"] == told["wrong"]["count"] > 0 and math.isfinite(told["expected"]["max"])
+
+
+def grown(shadow, expected):
+    return shadow.against(expected, expected, None, 0.0, 0.0)["growth"]
+
+
+def test_the_line_where_an_error_grows_is_told(shadows, script) -> None:
+    with shadows() as shadow:
+        told = script("""
+            import torch
+            x = torch.randn(32, 512, generator=torch.Generator().manual_seed(0)) + 3000
+            squares = (x * x).mean(-1)
+            cancels = squares - x.mean(-1) ** 2
+            scaled = cancels * 2 + 1
+            total = torch.zeros(4, dtype=torch.bfloat16)
+            for row in torch.ones(2048, 4, dtype=torch.bfloat16):
+                total += row
+            large = (x.half() - 2989).exp()
+            softmax = large / large.sum(-1, keepdim=True)
+
+        """)
+    for name, line, operator in (("scaled", 5, "sub"), ("total", 9, "add"), ("softmax", 10, "exp")):
+        first = grown(shadow, told[name])[0]
+        assert (first["line"], first["operator"]) == (line, operator) and first["factor"] > 4, name
+    assert all(place["factor"] < 1000 for place in grown(shadow, told["squares"]))
+
+
+def test_an_explicit_cast_under_autocast_is_the_scripts_own(shadows, monkeypatch) -> None:
+    (a,) = inputs((16, 64))
+    shadow = watching_autocast(shadows(), monkeypatch)
+    with shadow, torch.autocast("cpu", dtype=torch.bfloat16):
+        quantized = (a / 3).to(torch.bfloat16).float()
+    exact = (a / 3).to(torch.bfloat16).double()
+    assert shadow.against(exact, quantized, None, 0.0, 0.0)["actual"]["outside"] == 0

@@ -44,6 +44,10 @@ class Observed:
             self.facts.setdefault(fact.about, {})[fact.name] = fact.value
         return result
 
+    def line(self, text: str) -> int:
+        """The line of the script that holds a text."""
+        return next(n for n, line in enumerate(self.script.read_text().splitlines(), 1) if text in line)
+
     @property
     def failed(self) -> list[str]:
         """The comparisons that failed."""

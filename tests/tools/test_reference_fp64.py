@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from triage.model import StepOutcome
-from triage.numerics.reference import judge
+from triage.numerics.reference import growth, judge
 from triage.tools import reference_fp64
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="the script needs torch")
@@ -30,6 +30,8 @@ def test_a_variance_that_cancels_is_the_references_fault(observed) -> None:
     assert facts["reference.suspect"] is True and result.outcome is StepOutcome.FINDING, result
     assert facts["reference.kernel_error"] < 1e-4 < 0.1 < facts["reference.error"]
     assert "agrees with it" in result.detail
+    (hazard,) = result.hazards
+    assert hazard.at.line == script.line("- mean * mean") and "sub" in hazard.fields["grows"]
 
 
 @needs_torch
@@ -95,3 +97,12 @@ def test_the_decision(measured, kind) -> None:
     judgement = judge(measured)
     assert judgement.kind == kind, judgement
     assert judgement.says
+
+
+def test_an_error_that_grows_on_several_lines_has_no_place() -> None:
+    lines = [
+        {"file": "k.py", "line": n, "operator": "mul", "factor": 9.0, "share": part} for n, part in ((3, 0.5), (4, 0.5))
+    ]
+    assert growth({"growth": lines}) is None and growth({}) is None
+    found = growth({"growth": [{**lines[0], "share": 0.8}]})
+    assert found is not None and (found.line, found.words) == (3, "grows 9-fold in `mul`")

@@ -8,8 +8,9 @@ from triage.experiment.client import TemplateError
 from triage.experiment.reruns import Said
 from triage.experiment.scripts import Candidate, ScriptRunner
 from triage.graph.spec import ToolSpec
-from triage.model import Caliber, Fact, NotChecked, StepOutcome, StepStatus
-from triage.numerics.reference import Judgement, judge
+from triage.lints.hazard import Hazard
+from triage.model import Caliber, Fact, NotChecked, Place, StepOutcome, StepStatus
+from triage.numerics.reference import Judgement, growth, judge
 from triage.tools import reruns
 from triage.tools.base import Result, Work
 
@@ -47,7 +48,7 @@ def _judged(work: Work, runner: ScriptRunner, asked: Candidate) -> tuple[Said | 
         return said, None, f"the run {shown.status.replace('_', ' ')}"
     judgement = judge(said.reference64)
     makers = said.reference64.get("inputs_made_by")
-    if judgement.kind != "right" and makers and not asked.shadow:
+    if judgement.kind == "unknown" and makers and not asked.shadow:
         work.progress("once more, with the inputs of the launches as they were rounded")
         return _judged(work, runner, replace(asked, shadow=(("leaves", tuple(makers)),)))
     return said, judgement, ""
@@ -72,11 +73,23 @@ def _result(work: Work, said: Said | None, judgement: Judgement | None, why: str
         outcome=outcomes.get(judgement.kind, StepOutcome.UNKNOWN),
         detail=judgement.says,
         facts=tuple(facts),
+        hazards=(_hazard(said, judgement),) if judgement.kind == "suspect" else (),
         checked=("the reference against its own value in float64 [measured here]",)
         if judgement.kind == "right"
         else (),
         not_checked=(_unchecked(judgement.says),) if judgement.kind == "unknown" else (),
     )
+
+
+def _hazard(said: Said, judgement: Judgement) -> Hazard:
+    """The reference as the rules match it, at the line where its error arises."""
+    there = growth(said.reference64)
+    fields = {
+        "reference": judgement.reference,
+        "kernel": judgement.kernel,
+        "grows": f"; its error {there.words}" if there else "",
+    }
+    return Hazard("reference-off-float64", "run", Place(there.file, there.line) if there else None, fields=fields)
 
 
 #: why a comparison has no float64 value of its reference

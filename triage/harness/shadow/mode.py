@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,8 @@ from .memory import Memories
 from .operators import Operator, compute, describe
 from .values import Unknown, computing, covers, is_float, mapped, memory_of, plain, rounded, significand, tensors, wide
 
-AUTOCAST = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
+#: methods by which a script casts itself
+CASTING = ("to", "half", "bfloat16", "float", "double", "type", "type_as")
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Shadow(TorchDispatchMode):
         threading.Thread.run = run  # type: ignore[method-assign]
 
     def watch_autocast(self) -> None:
-        """Note where the script turns autocast on: PyTorch does not tell its casts from those of the script."""
+        """Note where the script turns autocast on, and where it casts itself: PyTorch dispatches both alike."""
         original = torch.set_autocast_enabled
 
         @functools.wraps(original)
@@ -79,6 +80,20 @@ class Shadow(TorchDispatchMode):
             self._local.autocast = {**getattr(self._local, "autocast", {}), device: bool(enabled)}
 
         torch.set_autocast_enabled = set_autocast_enabled
+        for name in CASTING:
+            setattr(torch.Tensor, name, self._casting(getattr(torch.Tensor, name)))
+
+    def _casting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def cast(*args: Any, **kwargs: Any) -> Any:
+            before = getattr(self._local, "casting", False)
+            self._local.casting = True
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._local.casting = before
+
+        return cast
 
     def watch_launches(self, kernel: type) -> None:
         """From a launch on, what the kernel was given and what it gave are leaves."""
@@ -235,11 +250,8 @@ class Shadow(TorchDispatchMode):
 
     def _autocasts(self, operator: Operator) -> bool:
         """Whether it is autocast that casts, and not the script."""
-        enabled = getattr(self._local, "autocast", {})  # while its own casts run, autocast itself is off
-        return operator.name == "_to_copy" and any(
-            enabled.get(device) and torch._C._dispatch_tls_is_dispatch_key_excluded(key)
-            for device, key in AUTOCAST.items()
-        )
+        on = any(getattr(self._local, "autocast", {}).values())
+        return operator.name == "_to_copy" and on and not getattr(self._local, "casting", False)
 
     # ----------------------------------------------------------------------------------------------- measuring
 
@@ -277,5 +289,5 @@ class Shadow(TorchDispatchMode):
             raise Unknown("what is expected is no floating-point tensor")
         memory = self._memories.of(expected) or self._memories.of_array(expected)
         if memory is None:
-            raise Unknown("what is expected was not computed by operators of PyTorch")
+            raise Unknown("what is expected is no result of arithmetic in PyTorch")
         return memory.part(plain(expected)), memory.history
