@@ -63,6 +63,23 @@ def test_negative_indices_do_not_wrap(compute):
     assert (happening.kind, happening.indices, happening.count) == ("oob-read", (-2,), 2)
 
 
+def test_indices_that_are_negative_for_certain_count_from_the_end(compute):
+    """The compiler rewrites them, and only them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), C: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                C[i] = A[i - 4]
+            C[-4] = A[-1]
+            for i in T.Parallel(3):
+                C[i + 5] = 0
+
+    got, happenings = compute(main, np.arange(8, dtype=np.float32), out=((8,), np.float32))
+    assert got.tolist() == [4, 5, 6, 7, 7, 0, 0, 0]
+    assert happenings == []
+
+
 def test_an_index_that_is_guarded_is_none(compute):
     @T.prim_func
     def main(A: T.Tensor((8,), "float32"), C: T.Tensor((16,), "float32")):

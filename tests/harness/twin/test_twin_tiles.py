@@ -65,6 +65,21 @@ def test_copy_between_regions_of_different_rank(compute, random):
     assert np.array_equal(got, a.transpose(1, 0, 2, 3))
 
 
+def test_a_safe_value_fills_the_tail(compute, random):
+    @T.prim_func
+    def main(A: T.Tensor((20,), "float32"), B: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.annotate_safe_value({A: -1})
+            shared = T.alloc_shared((32,), "float32")
+            T.copy(A[0], shared)
+            T.copy(shared, B)
+
+    a = random.standard_normal(20).astype(np.float32)
+    got, happenings = compute(main, a, out=((32,), np.float32))
+    assert np.array_equal(got, np.append(a, np.full(12, -1, np.float32)))
+    assert happenings == []
+
+
 def test_a_part_that_was_not_filled_is_noticed_where_it_reaches_global_memory(compute, random):
     @T.prim_func
     def main(A: T.Tensor((16,), "float32"), B: T.Tensor((32,), "float32")):

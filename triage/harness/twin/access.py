@@ -36,17 +36,20 @@ class BufferView:
 class Access:
     """One way to index one buffer; `thread_axes` is how many of the first axes are threads, `axes` those of the indices."""
 
-    __slots__ = ("axes", "bases", "buffer", "coefficients", "is_global", "sliced", "thread_axes", "uniform")
+    __slots__ = ("axes", "bases", "buffer", "coefficients", "is_global", "outside", "sliced", "thread_axes", "uniform")
 
     def __init__(
         self, buffer: BufferView, bases: Sequence[Base], axes: Sequence[int | None], coefficients: Sequence[int],
         thread_axes: int,
+        outside: Callable[[Frame], Any] | None = None,
     ) -> None:  # fmt: skip
         self.buffer, self.bases, self.axes, self.coefficients = buffer, tuple(bases), tuple(axes), tuple(coefficients)
         self.sliced = tuple(axis for axis in axes if axis is not None)
         self.uniform = not self.sliced
         self.is_global = buffer.scope == "global"
         self.thread_axes = thread_axes
+        #: what a read beside a global buffer gives, where that is not zero
+        self.outside = outside
 
     # ------------------------------------------------------------------------------------------- reading
 
@@ -145,7 +148,7 @@ class Access:
         value = values[key]
         seen = None if written is None else written[key]
         if inside is not None:
-            other = np.zeros((), values.dtype) if self.is_global else poison_value(values.dtype)
+            other = self._beside(frame, values.dtype)
             value = np.where(inside, value, other)
             if storage.spilled:
                 value = _with_spilled(storage, value, indices, np.asarray(inside))
@@ -153,6 +156,11 @@ class Access:
         if isinstance(value, np.ndarray) and value.ndim:
             return value, None if seen is None or seen.all() else seen
         return plain(value), None if seen is None or seen else False
+
+    def _beside(self, frame: Frame, dtype: np.dtype) -> Any:
+        if not self.is_global:
+            return poison_value(dtype)
+        return np.zeros((), dtype) if self.outside is None else np.asarray(self.outside(frame)).astype(dtype)
 
     # ------------------------------------------------------------------------------------------- writing
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,9 @@ class Expressions:
         self.place: Place | None = None
         #: bindings written before what they need; they are computed where they are used
         self.deferred: dict[Any, Any] = {}
+        #: what reads beside a buffer give, by memory, where the program says so
+        self.safe_values: dict[int, Closure] = {}
+        self._analyzer: Any = None
 
     # ------------------------------------------------------------------------------------- declarations
 
@@ -89,14 +93,32 @@ class Expressions:
 
     def access(self, buffer: Any, indices: Any) -> Access:
         bases, axes, coefficients = [], [], []
-        for index in indices:
+        for dimension, index in enumerate(indices):
+            index = self.from_the_end(index, buffer.shape[dimension])
             base, axis, coefficient = self.index(index)
             if axis is not None and axis in axes:  # a diagonal is no slice
                 base, axis, coefficient = self.value(index), None, 1
             bases.append(base)
             axes.append(axis)
             coefficients.append(coefficient)
-        return Access(self.view(buffer), bases, axes, coefficients, self.thread_axes)
+        view = self.view(buffer)
+        return Access(view, bases, axes, coefficients, self.thread_axes, self.safe_values.get(view.memory))
+
+    def from_the_end(self, index: Any, extent: Any) -> Any:
+        """An index that is negative for certain counts from the end, as the compiler has it; any other stays as it is."""
+        if isinstance(index, int) or not _may_be_negative(index):
+            return index
+        return index + extent if self.analyzer().can_prove(index < 0) else index
+
+    def analyzer(self) -> Any:
+        """What is known of the ranges of loop variables."""
+        if self._analyzer is None:
+            self._analyzer = sys.modules["tvm"].arith.Analyzer()
+        return self._analyzer
+
+    def bind_range(self, variable: Any, smallest: Any, extent: Any) -> None:
+        between = sys.modules["tvm"].ir.Range.from_min_extent(smallest, extent)
+        self.analyzer().bind(variable, between, allow_override=True)
 
     def index(self, node: Any) -> tuple[Base, int | None, int]:
         """An index as base, lane axis and coefficient."""
@@ -242,6 +264,14 @@ class Expressions:
             return value.astype(dtype, copy=False) if isinstance(value, np.ndarray) else value
 
         return typed
+
+
+def _may_be_negative(index: Any) -> bool:
+    """Whether it is worth asking: something is subtracted, or a constant is below zero."""
+    name = kind(index)
+    if name == "IntImm":
+        return int(index.value) < 0
+    return name == "Sub" or any(_may_be_negative(child) for child in children(index))
 
 
 def select(which: np.ndarray, yes: Value, no: Value) -> Value:

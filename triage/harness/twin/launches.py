@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .arithmetic import Closure
 from .expressions import kind, op_name
 from .fibers import Barrier, Fiber, Meeting, Switch
 from .frame import Frame
@@ -44,6 +45,7 @@ class Compiler(Loops):
             if not tag.startswith("blockIdx"):
                 break
             loops.append((self.slot(body.loop_var), self.value(body.extent)))
+            self.bind_range(body.loop_var, body.min, body.extent)
             body, path = body.body, f"{path}.0"
         self._launch(body)
         run_block = self.statement(body, path)
@@ -131,6 +133,8 @@ class Compiler(Loops):
         for key in ("reducer_info", "reducer_info_v2"):
             for pointer, about in node.annotations.get(key, {}).items():
                 self.reducers[pointer] = str(about["op"])
+        for pointer, value in node.annotations.get("safe_value_map", {}).items():
+            self.safe_values[self.memory(pointer)] = self._constant(value)
         allocations = [self.view(buffer) for buffer in node.alloc_buffers]
         body = self.statement(node.body, f"{path}.0")
         extents = self.thread_extents
@@ -155,6 +159,9 @@ class Compiler(Loops):
             _in_roles(frame, roles, body)
 
         return run
+
+    def _constant(self, value: Any) -> Closure:
+        return (lambda frame: value) if isinstance(value, (int, float)) else self.value(value)
 
     def thread_index(self, node: Any) -> Runner:
         slot, axis = self.slot(node.var), int(node.value.args[0].value)

@@ -93,6 +93,7 @@ class Loops(Statements):
         for rank, loop in enumerate(nest):
             axis = base + len(nest) - 1 - rank
             start, extent, slot = self.number(loop.min), self.number(loop.extent), self.slot(loop.loop_var)
+            self.bind_range(loop.loop_var, loop.min, loop.extent)
             loops.append((axis, start, extent, slot))
             if type(start) is int and start == 0:
                 self.lanes[loop.loop_var] = axis
@@ -132,6 +133,7 @@ class Loops(Statements):
 
     def _serial(self, node: Any, path: str) -> Runner:
         start, extent, slot = self.value(node.min), self.value(node.extent), self.slot(node.loop_var)
+        self.bind_range(node.loop_var, node.min, node.extent)
         step = int(node.step.value) if getattr(node, "step", None) is not None else 1
         outer, self.iterations = self.iterations, (*self.iterations, slot)
         body = self._body(node.body, f"{path}.0")

@@ -39,10 +39,17 @@ class Operand:
         bases: list[Base] = []
         axes: list[int | None] = []
         for at, smallest in enumerate(mins):
-            base = compiler.number(smallest)
+            base = compiler.number(compiler.from_the_end(smallest, buffer.shape[at]))
             bases.append(base if type(base) is int else uniform(base))
             axes.append(self.axes[wide.index(at)] if at in wide else None)
-        self.access = Access(self.buffer, bases, axes, [1] * len(bases), compiler.thread_axes)
+        self.access = Access(
+            self.buffer,
+            bases,
+            axes,
+            [1] * len(bases),
+            compiler.thread_axes,
+            compiler.safe_values.get(self.buffer.memory),
+        )
         #: whether each thread has its own
         self.per_thread = self.buffer.scope in PRIVATE or any(compiler._has_lanes(smallest) for smallest in mins)
 
