@@ -168,6 +168,25 @@ def test_lanes_continue_with_the_next_iteration(compute):
     assert got.tolist() == [sum(i for i in range(10) if i != t % 10 and i <= t) for t in range(64)]
 
 
+def test_asynchronous_copies_of_single_threads(compute, random):
+    @T.prim_func
+    def main(A: T.Tensor((32, 16), "float16"), C: T.Tensor((32, 16), "float16")):
+        with T.Kernel(1, threads=64):
+            t = T.get_thread_binding()
+            shared = T.alloc_shared((32, 16), "float16")
+            T.ptx_cp_async(
+                T.access_ptr(shared[t // 2, t % 2 * 8], "w", 8), T.access_ptr(A[t // 2, t % 2 * 8], "r", 8), 8
+            )
+            T.ptx_commit_group()
+            T.ptx_wait_group(0)
+            T.copy(shared, C)
+
+    a = random.standard_normal((32, 16)).astype(np.float16)
+    got, happenings = compute(main, a, out=((32, 16), np.float16))
+    assert np.array_equal(got, a)
+    assert happenings == []
+
+
 def test_votes(compute, random):
     @T.prim_func
     def main(A: T.Tensor((64,), "int32"), C: T.Tensor((4, 64), "int32")):

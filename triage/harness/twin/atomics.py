@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .access import Access
+from .access import Access, Base, BufferView
 from .arithmetic import Closure, Value
 from .dtypes import cast, is_float, numpy_dtype, plain, wrap
-from .expressions import kind, op_name
+from .expressions import as_closure, kind, op_name, under
 from .frame import Frame
-from .memory import fits
+from .memory import fits, lane
 from .outcome import Unsupported
 from .threads import ThreadCalls
 from .tiles import Operand, collective
@@ -46,6 +46,40 @@ class AtomicCalls(ThreadCalls):
         if kind(node) == "BufferLoad":
             return self.access(node.buffer, node.indices)
         raise Unsupported("pointer of another form", self.place)
+
+    def run_of(self, node: Any, count: int) -> Access:
+        """`count` elements one after another from where a pointer points, as a new axis of lanes."""
+        first = self.pointer(node)
+        axis, last = self.depth, as_closure(self.last_index(node))
+        bases = [*first.bases[:-1], lambda frame: last(frame) + lane(axis, count)]
+        axes, coefficients = [*first.axes[:-1], None], [*first.coefficients[:-1], 1]
+        return Access(first.buffer, bases, axes, coefficients, self.thread_axes, first.outside)
+
+    def last_index(self, node: Any) -> Base:
+        load = node if kind(node) == "BufferLoad" else node.args[0]
+        return self.number(load.indices[-1])
+
+    def async_copy(self, node: Any) -> tuple[Runner, BufferView]:
+        """`ptx_cp_async(target, source, count[, predicate])` of every thread; what the predicate forbids becomes zero."""
+        if kind(node.args[2]) != "IntImm":
+            raise Unsupported("asynchronous copy of a number of elements that is not constant", self.place)
+        count = int(node.args[2].value)
+        target, source = self.run_of(node.args[0], count), self.run_of(node.args[1], count)
+        if target.buffer.dtype != source.buffer.dtype:
+            raise Unsupported("asynchronous copy between types", self.place)
+        allowed = self.value(node.args[3]) if len(node.args) > 3 else None
+
+        def run(frame: Frame) -> None:
+            which = True if allowed is None else allowed(frame)
+            if which is True:
+                value = source.load(frame)
+            elif which is False:
+                value = target.buffer.dtype.type(0)
+            else:
+                value = np.where(which, under(frame, which, source.load), target.buffer.dtype.type(0))
+            target.store(frame, value)
+
+        return run, target.buffer
 
     def call(self, node: Any) -> Closure:
         """An atomic operation whose previous value is used."""

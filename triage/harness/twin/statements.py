@@ -251,6 +251,11 @@ class Statements(AtomicCalls):
         run = self.vector_atomic(call, width, operation) if width > 1 else self.call(call)
         return self._leaf(path, lambda frame: void(run(frame)), [target.buffer])
 
+    def _do_ptx_cp_async(self, call: Any, path: str) -> Runner:
+        run, target = self.async_copy(call)
+        self.axes(1)
+        return self._leaf(path, run, [target])
+
     def _do_tvm_thread_allreduce(self, call: Any, path: str) -> Runner:
         run = self.allreduce(call)
         return self._leaf(path, run, [self.allreduce_target])

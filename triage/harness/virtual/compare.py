@@ -59,9 +59,7 @@ OPERANDS = ("actual", "expected", "desired", "x", "y", "a", "b", "input", "other
 
 def _plain(value: Any) -> Any:
     """A real tensor of the device as the CPU tensor it is, for code that checks devices in C++."""
-    return (
-        value.payload if isinstance(value, VirtualTensor) and not value.tainted and not value.requires_grad else value
-    )
+    return value.payload.detach() if isinstance(value, VirtualTensor) and not value.tainted else value
 
 
 def _same_shapes(operands: list[Any]) -> None:
