@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import SUSPECT
 from . import light_compiler, session, shapes
@@ -337,6 +338,27 @@ def register_factories() -> torch.library.Library:
         library.impl("empty.memory_format", _fresh("empty"))
         library.impl("empty_strided", _fresh("empty_strided"))
     return library
+
+
+class FactoriesOfComposites(TorchDispatchMode):
+    """Tensors that PyTorch's own functions make beside one of the virtual device, given values.
+
+    To C++ that device is `meta` (see `VirtualTensor`), so a mask that `scaled_dot_product_attention` makes "on the same
+    device" would have none.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        device = named.get("device")
+        fresh = device is not None and torch.device(device).type == "meta" and not any(tensors_in(args, named))
+        if not fresh or without_values(_sizes(args), named.get("dtype")):
+            return func(*args, **named)
+        made = func(*args, **{**named, "device": CPU})
+        return VirtualTensor(poisoned(made) if describe(func).name.startswith("empty") else made, Memory(False))
+
+
+def _sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(args[0]) if args and isinstance(args[0], (list, tuple)) else ()
 
 
 __all__ = ["describe", "dispatch", "host", "is_cuda", "register_factories", "tensors_in"]
