@@ -8,7 +8,7 @@ import pytest
 
 from triage.model import StepOutcome
 from triage.numerics.reference import growth, judge
-from triage.tools import reference_fp64
+from triage.tools import cpu_twin, reference_fp64, repeat
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="the script needs torch")
 
@@ -49,6 +49,49 @@ def test_a_right_reference_is_not_suspected(observed) -> None:
     facts = script.facts[script.failed[0]]
     assert (facts["reference.suspect"], result.outcome) == (False, StepOutcome.CLEAN), result
     assert facts["reference.error"] < 1e-3 < facts["reference.kernel_error"]
+
+
+KERNEL = """
+import torch
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit(out_idx=[-1])
+def distances(m, n):
+    @T.prim_func
+    def main(A: T.Tensor((m, 8), "float32"), B: T.Tensor((n, 8), "float32"), D: T.Tensor((m, n), "float32")):
+        with T.Kernel(m, threads=64) as row:
+            for column in T.Parallel(n):
+                D[row, column] = 0.0
+                for k in T.serial(8):
+                    D[row, column] += (A[row, k] - B[column, k]) * (A[row, k] - B[column, k])
+
+    return main
+
+
+a = torch.rand(32, 8, device="cuda") * 10 + 400000
+b = torch.rand(64, 8, device="cuda") * 10 + 400000
+expected = a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T
+torch.testing.assert_close(distances(32, 64)(a, b), expected, rtol=1e-3, atol=1e-3)
+"""
+
+
+@needs_torch
+@pytest.mark.tilelang
+@pytest.mark.skipif(find_spec("tilelang") is None, reason="the script needs tilelang")
+def test_a_comparison_that_only_the_twin_made(observed) -> None:
+    script = observed(KERNEL)
+    script.step(cpu_twin.run, "run")
+    (about,) = script.failed
+    assert about.startswith("comparison:twin-")
+    result = script.step(reference_fp64.run, about)
+    assert script.facts[about]["reference.suspect"] is True, result
+    assert result.hazards[0].at.line == script.line("expected = ")
+    # only with the inputs as they were rounded to float32, which the second run takes
+    assert script.facts[about]["reference.kernel_error"] < 1e-5
+    result = script.step(repeat.run, about)
+    assert (script.facts[about]["comparison.wrong_set"], result.outcome) == ("same", StepOutcome.CLEAN), result
 
 
 @needs_torch
