@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
+GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
 @pytest.fixture
@@ -22,9 +23,9 @@ def shadows(harness, tmp_path):
     return make
 
 
-def inputs(*shapes, dtype=torch.float32):
+def inputs(*shapes, dtype=torch.float32, device="cpu"):
     made = torch.Generator().manual_seed(0)
-    return [torch.randn(shape, generator=made).to(dtype) for shape in shapes]
+    return [torch.randn(shape, generator=made).to(device, dtype) for shape in shapes]
 
 
 def chain(x):
@@ -36,15 +37,15 @@ def chain(x):
 
 
 def scattered(x):
-    index = torch.tensor([[0, 1, 1, 2]])
+    index = torch.tensor([[0, 1, 1, 2]], device=x.device)
     y = x.new_zeros(4, 4).scatter_add_(0, index, x[:1, :4] / 3)
-    y[torch.tensor([1, 3]), torch.tensor([0, 2])] = x[0, :2] / 7
-    return y.index_add(0, torch.tensor([0, 2]), x[:2, :4] / 9)
+    y[index[0, 1:3] + torch.arange(2, device=x.device), index[0, 2:]] = x[0, :2] / 7
+    return y.index_add(0, index[0, ::3], x[:2, :4] / 9)
 
 
 def rotated(x):
     pairs = torch.view_as_complex(x.reshape(8, 4, 2) / 3)
-    turned = pairs * torch.polar(x.new_ones(4), torch.arange(4, dtype=x.dtype) * 0.1)
+    turned = pairs * torch.polar(x.new_ones(4), x.new_ones(4).cumsum(0) * 0.1)
     return torch.view_as_real(turned.conj().resolve_conj()).flatten(1)
 
 
@@ -91,9 +92,10 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_shadow_is_what_the_program_gives_in_float64(shadows, name) -> None:
-    (x,) = inputs((8, 8))
+def test_a_shadow_is_what_the_program_gives_in_float64(shadows, name, device) -> None:
+    (x,) = inputs((8, 8), device=device)
     wanted = PROGRAMS[name](x.double().clone())
     with shadows() as shadow:
         found = PROGRAMS[name](x.clone())
@@ -354,3 +356,11 @@ def test_an_explicit_cast_under_autocast_is_the_scripts_own(shadows, monkeypatch
         quantized = (a / 3).to(torch.bfloat16).float()
     exact = (a / 3).to(torch.bfloat16).double()
     assert shadow.against(exact, quantized, None, 0.0, 0.0)["actual"]["outside"] == 0
+
+
+def test_time_is_bounded(shadows) -> None:
+    (x,) = inputs((8, 8))
+    with shadows(seconds=0.0) as shadow:
+        expected = x / 3 + 1
+    told = shadow.against(x, expected, None, 0.0, 0.0)
+    assert told["known"] == 0.0 and "0 s" in told["why"]

@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,8 @@ from .memory import Memories
 from .operators import Operator, compute, describe
 from .values import Unknown, computing, covers, is_float, mapped, memory_of, plain, rounded, significand, tensors, wide
 
+#: seconds that all operators and their shadows may take; a reference in Python loops may have millions
+SECONDS = 90.0
 #: methods by which a script casts itself
 CASTING = ("to", "half", "bfloat16", "float", "double", "type", "type_as")
 
@@ -43,13 +46,15 @@ class Given:
 
 class Shadow(TorchDispatchMode):
     """Follows one thread once entered; `watch_threads` has the others followed, too. `context.spec["shadow"]` holds `bytes`, a
-    limit for all shadows, and `leaves`, the numbers of operators whose results are to be taken as they are."""
+    limit for all shadows, `seconds`, one for the time they take, and `leaves`, the numbers of operators whose results are to be taken as they are."""
 
     def __init__(self, context: Any) -> None:
         super().__init__()
         self.context = context
         options = context.spec["shadow"]
         self._leaves = frozenset(options.get("leaves", ()))
+        self._seconds = float(options.get("seconds", SECONDS))
+        self._spent = 0.0
         self._memories = Memories(options.get("bytes"), context.mode == "virtual")
         self._numbers = itertools.count(1)
         self._local = threading.local()
@@ -131,13 +136,14 @@ class Shadow(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if getattr(self._local, "paused", False) or not isinstance(func, torch._ops.OpOverload):
+        if not isinstance(func, torch._ops.OpOverload) or not self._follows():
             return func(*args, **kwargs)
         operator = describe(func)
         if (operator.is_view and not operator.writes) or operator.reshapes:
             return func(*args, **kwargs)
         number = next(self._numbers)
         given = None
+        began = time.monotonic()
         with self._lock, self.context.guarded(f"shadow the arguments of {operator.name}"), computing():
             given = self._prepare(operator, args, kwargs)
         try:
@@ -149,7 +155,17 @@ class Shadow(TorchDispatchMode):
         if given is not None:
             with self._lock, self.context.guarded(f"shadow {operator.name}"), computing():
                 self._follow(func, operator, given, result, number)
+            self._spent += time.monotonic() - began
         return result
+
+    def _follows(self) -> bool:
+        """Whether what this thread does now is to be followed."""
+        if getattr(self._local, "paused", False) or self._spent > self._seconds:
+            return False
+        # in a graph that is being captured nothing runs, and what waits for the device would end the capture
+        return self.context.mode == "virtual" or not (
+            torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        )
 
     def _prepare(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
         """What an operator is given; None where what it makes are leaves, and nothing is to be done."""
@@ -285,6 +301,8 @@ class Shadow(TorchDispatchMode):
 
     def _exact(self, expected: torch.Tensor) -> tuple[torch.Tensor, History]:
         """The float64 value of what is expected. Raises `Unknown` for a leaf, too: nothing was computed again."""
+        if self._spent > self._seconds:
+            raise Unknown(f"the operators of the script and their shadows took more than {self._seconds:.0f} s")
         if not is_float(expected):
             raise Unknown("what is expected is no floating-point tensor")
         memory = self._memories.of(expected) or self._memories.of_array(expected)
