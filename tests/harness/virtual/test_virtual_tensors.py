@@ -34,6 +34,13 @@ def test_values_of_small_tensors_are_computed(adopt):
     assert x.cpu().equal(torch.arange(6.0).reshape(2, 3)) and type(x.cpu()) is torch.Tensor
 
 
+def test_new_tensors_have_the_values_they_are_made_of(adopt, written):
+    x = adopt(torch.zeros(2, dtype=torch.int64)).new_tensor(range(3))
+    assert (x.tolist(), x.dtype, str(x.device), x.tainted) == ([0, 1, 2], torch.int64, "cuda:0", False)
+    assert written.new_tensor([1.5]).tainted is False
+    assert type(written.new_tensor([1.5], device="cpu")) is torch.Tensor
+
+
 @pytest.mark.parametrize(
     "compute",
     [

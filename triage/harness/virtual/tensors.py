@@ -153,6 +153,13 @@ class VirtualTensor(torch.Tensor):
         copy = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
         return copy
 
+    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+        """A new tensor with the values of `data`; PyTorch itself would make it where the wrapper is, without any."""
+        place = self.place if device is None else DEVICE if is_cuda(device) else torch.device(device)
+        payload = torch.tensor(data, dtype=dtype or self.dtype, device=host(place))
+        fresh = adopt(payload, tainted=is_tainted(data), place=place) if is_cuda(place) else payload
+        return fresh.requires_grad_(requires_grad)
+
     def numpy(self, *, force: bool = False) -> Any:
         from . import arrays
 
