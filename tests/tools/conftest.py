@@ -30,11 +30,17 @@ class Observed:
         self.facts: dict[str, dict[str, Any]] = {}
         self.step(observe.run, "run")
 
-    def step(self, tool: Callable[[Work], Result], about: str, seconds: float = 200.0) -> Result:
+    def step(
+        self,
+        tool: Callable[[Work], Result],
+        about: str,
+        seconds: float = 200.0,
+        capabilities: tuple[str, ...] = ("execute",),
+    ) -> Result:
         """Run a tool; what it finds is known to the next."""
         self.steps += 1
         work = Work(
-            self.case, self.options, about, self.steps, self.case.step_dir(self.steps), seconds, frozenset({"execute"}),
+            self.case, self.options, about, self.steps, self.case.step_dir(self.steps), seconds, frozenset(capabilities),
             {**self.facts.get("run", {}), **self.facts.get(about, {})}, {}, (), list, (), RuleSet((), rules_root()),
             Stages.load(rules_root() / "reference" / "stages.toml"), rules_root(),
             lambda file: Path(file).read_text() if file == str(self.script) else None, lambda: pytest.fail("no lowering is needed"),

@@ -48,6 +48,26 @@ def test_chance_in_the_script_shows_in_other_elements(observed) -> None:
 
 
 @needs_torch
+def test_on_a_device_every_run_is_a_process_of_its_own(observed) -> None:
+    script = observed("""
+        import pathlib
+        import torch
+        count = pathlib.Path(__file__).with_name("count.txt")
+        runs = len(count.read_text()) if count.exists() else 0
+        count.write_text("x" * (runs + 1))
+        right = torch.rand(64)
+        torch.testing.assert_close(right + (runs % 2 == 0) * (right > 0.5), right)
+    """)
+    (about,) = script.failed
+    result = script.step(repeat.run, about, capabilities=("execute", "cuda"))
+    facts = script.facts[about]
+    # the runs after the first, which was observed, fail every second time
+    assert (facts["comparison.repeats"], facts["comparison.failure_rate"]) == (5, 2 / 5), result
+    assert facts["comparison.wrong_set"] == "same" and result.outcome is StepOutcome.FINDING
+    assert "2 of 5" in result.detail and "45%" in result.detail
+
+
+@needs_torch
 @pytest.mark.tilelang
 def test_made_up_values_are_not_repeated(observed) -> None:
     script = observed("""
