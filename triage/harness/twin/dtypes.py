@@ -10,22 +10,24 @@ import numpy as np
 
 from .outcome import Unsupported
 
-NAMES: dict[str, Any] = {
-    "bool": np.bool_,
-    "bfloat16": ml_dtypes.bfloat16,
-    "float8_e4m3": ml_dtypes.float8_e4m3fn,
-    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
-    "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
-    "float8_e5m2": ml_dtypes.float8_e5m2,
-    "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
-    "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
-    "float4_e2m1fn": ml_dtypes.float4_e2m1fn,
-    "tfloat32": np.float32,
-    "custom[tfloat32]": np.float32,
-    "int4": ml_dtypes.int4,
-    "uint4": ml_dtypes.uint4,
-} | {f"{kind}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
-NAMES |= {name: name for name in ("float16", "float32", "float64")}
+#: names in TIR, and those of ml_dtypes, of which older releases lack some
+NARROW = {
+    "bfloat16": "bfloat16",
+    "float8_e4m3": "float8_e4m3fn",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e4m3fnuz": "float8_e4m3fnuz",
+    "float8_e5m2": "float8_e5m2",
+    "float8_e5m2fnuz": "float8_e5m2fnuz",
+    "float8_e8m0fnu": "float8_e8m0fnu",
+    "float4_e2m1fn": "float4_e2m1fn",
+    "int4": "int4",
+    "uint4": "uint4",
+}
+NAMES: dict[str, Any] = {name: getattr(ml_dtypes, own) for name, own in NARROW.items() if hasattr(ml_dtypes, own)}
+NAMES |= {f"{kind}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+NAMES |= {name: name for name in ("bool", "float16", "float32", "float64")}
+#: tf32 lies in memory as fp32; only tensor cores read less of it
+NAMES |= {"tfloat32": "float32", "custom[tfloat32]": "float32"}
 
 #: the pattern of a byte that nobody wrote; as an index it is far outside of every buffer, as a value it is no round number
 POISON_BYTE = 0x5A

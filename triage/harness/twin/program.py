@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from .outcome import Happening, Observer, Outcome, Unsupported
 #: element operations; about a minute of numpy
 WORK_LIMIT = 1e9
 
-_programs: dict[Any, Program] = {}
+#: compiled programs that are kept: a script has few kernels, a search for a repair many
+PROGRAMS = 64
 
 
 class Program:
@@ -67,7 +68,7 @@ class Program:
             self._bind_symbols(frame, buffer, value)
             array, give_back = self._array(view, value, view.extent(frame))
             if pack is not None:
-                give_back = partial(repack, array, pack)
+                give_back = functools.partial(repack, array, pack)
             back.append(give_back)
             written = np.zeros(array.shape, np.bool_) if position in fresh else None
             frame.memory[view.memory] = Storage(view.name, "global", array, written, private=False)
@@ -156,11 +157,9 @@ def repack(elements: np.ndarray, pack: np.ndarray) -> None:
     pack.view(np.uint8)[...] = pairs[..., 0] | (pairs[..., 1] << 4)
 
 
+@functools.lru_cache(maxsize=PROGRAMS)
 def program(func: Any) -> Program:
-    known = _programs.get(func)
-    if known is None:
-        known = _programs[func] = Program(func)
-    return known
+    return Program(func)
 
 
 def run(
