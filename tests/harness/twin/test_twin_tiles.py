@@ -288,6 +288,19 @@ def test_atomics_of_tiles_and_elements(twin, random, atomic, expected, dtype):
     assert c[0] == expected(np.append(a, 0))
 
 
+def test_a_tile_is_added_up_to_the_tail(twin):
+    @T.prim_func
+    def main(C: T.Tensor((40,), "float32")):
+        with T.Kernel(2, threads=32) as x:
+            a = T.alloc_shared((32,), "float32")
+            T.fill(a, 1)
+            T.atomic_add(C[x * 32 : (x + 1) * 32], a)
+
+    c = np.zeros(40, np.float32)
+    assert twin.run(main, [c]).happenings == []
+    assert (c == 1).all()
+
+
 def test_outside_of_parallel_loops_every_thread_adds(twin):
     @T.prim_func
     def main(B: T.Tensor((2,), "int32")):

@@ -267,7 +267,7 @@ class Access:
         return None if key is None else arranged(values[(*key, Ellipsis)], self.sliced)
 
     def lanes_of(
-        self, frame: Frame, value: Any, each: tuple[int, ...]
+        self, frame: Frame, value: Any, each: tuple[int, ...], legal_tail: bool
     ) -> tuple[tuple[np.ndarray, ...], np.ndarray, Any, Any]:
         """For a read-modify-write by single lanes: the indices into the storage and the value of every active lane,
         the shape of all lanes, and what selects the active ones."""
@@ -280,7 +280,7 @@ class Access:
         indices = self._indices(frame, bases)
         safe, inside = self._within(indices, shape)
         if inside is not None:
-            self._report_outside(frame, "oob-write", indices, inside, shape, legal_tail=False)
+            self._report_outside(frame, "oob-write", indices, inside, shape, legal_tail=legal_tail)
         places = [*self._lane_indices(storage), *safe]
         active = frame.mask if inside is None else inside if frame.mask is None else inside & frame.mask
         full = np.broadcast_shapes(each, *(np.shape(x) for x in (*places, value, active) if x is not None))

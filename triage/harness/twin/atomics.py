@@ -139,7 +139,9 @@ def atomic_name(name: str) -> tuple[str, int, bool] | None:
     return operation, int(width) if width else 1, returns
 
 
-def update(target: Access, frame: Frame, value: Any, combine: Any, each: tuple[int, ...] = ()) -> Value:
+def update(
+    target: Access, frame: Frame, value: Any, combine: Any, each: tuple[int, ...] = (), legal_tail: bool = False
+) -> Value:
     """Combine the values of all active lanes into their elements, lanes one after another; the values before.
 
     `each` is a shape of lanes that all do it, even if nothing depends on them.
@@ -151,7 +153,7 @@ def update(target: Access, frame: Frame, value: Any, combine: Any, each: tuple[i
             before = slot.copy()
             slot[...] = _number_over_nan(combine, slot.dtype)(slot, value)
             return before
-    where, what, full, chosen = target.lanes_of(frame, value, each)
+    where, what, full, chosen = target.lanes_of(frame, value, each, legal_tail)
     values = frame.memory[target.buffer.memory].view(target.buffer.extent(frame), target.buffer.dtype)[0]
     frame.spend(np.size(what))
     before = np.zeros(full, values.dtype)
@@ -241,7 +243,7 @@ def tile_atomic(operation: str) -> Callable[..., tuple[Runner, list[Operand]]]:
         def run(frame: Frame) -> None:
             (target if source is None else source).enter(frame)
             value = source.access.load(frame) if source is not None else constant(frame)  # type: ignore[misc]
-            update(target.access, frame, cast(value, from_type, to_type), combine)
+            update(target.access, frame, cast(value, from_type, to_type), combine, legal_tail=True)
 
         operands = (target,) if source is None else (source, target)
         return collective(run, operands), [target]
