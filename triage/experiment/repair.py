@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -49,10 +50,15 @@ LOOPS = (
 ACCUMULATING = ("gemm", "reduce_sum", "reduce_max", "reduce_min", "reduce_absmax", "reduce_abssum")
 #: floats that an accumulator should have been
 WIDE = '"float32"'
+WIDER = {"float16": ("float32",), "bfloat16": ("float32",), "int8": ("int32",), "int16": ("int32",)}
+#: what a size that softmax divides by the root of is called
+OF_HEADS = re.compile(r"dim|^d$|^D$")
 #: the kinds of edits, the likeliest first where nothing else is known
 KINDS = (
     "bounds", "initial value", "condition", "index", "transposition", "scale", "operator", "reduction", "statement", "order", "data type", "offset",
 )  # fmt: skip
+#: so much later comes a rarer slip; a later turn of the same statement counts 2, a less likely kind a half
+RARE = 7
 #: … and which come before them, by what the pattern of the wrong elements says
 HINTS = {
     "tail": ("bounds", "condition", "offset"),
@@ -79,6 +85,8 @@ class Edit:
     kind: str
     says: str
     changes: tuple[tuple[int, int, str], ...]
+    #: 0 for a usual slip, 1 for a less usual one, 2 for one that is tried last
+    rare: int = 0
 
     def apply(self, text: str) -> str:
         for start, stop, new in sorted(self.changes, reverse=True):
@@ -110,9 +118,10 @@ def _ordered(found: list[Edit], patterns: Sequence[str]) -> list[Edit]:
         kind for pattern in patterns for word, kinds in HINTS.items() if pattern.startswith(word) for kind in kinds
     ]
     ranks = {kind: rank for rank, kind in enumerate(dict.fromkeys((*first, *KINDS)))}
-    turns: dict[tuple[int, str], itertools.count[int]] = defaultdict(itertools.count)
+    turns: dict[tuple[int, str, int], itertools.count[int]] = defaultdict(itertools.count)
     keyed = [
-        (ranks[edit.kind] + 2 * next(turns[edit.line, edit.kind]), number, edit) for number, edit in enumerate(found)
+        (ranks[edit.kind] / 2 + 2 * next(turns[edit.line, edit.kind, edit.rare]) + RARE * edit.rare, number, edit)
+        for number, edit in enumerate(found)
     ]
     return [edit for _, _, edit in sorted(keyed, key=lambda key: key[:2])]
 
@@ -170,20 +179,42 @@ class _Kernel:
         self.text, self.function = text, function
         self.found: list[Edit] = []
         self._buffers: dict[str, ast.Call] = {}
-        self._body: list[ast.stmt] = []
+        #: the counters of the serial loops around a statement, the innermost first
+        self._around: dict[int, list[str]] = {}
 
     def edits(self) -> list[Edit]:
         kernels = [node for node in ast.walk(self.function) if isinstance(node, ast.With) and _launches(node)]
         for node in ast.walk(self.function):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value) in ALLOCATING:
                 self._buffers |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
+        self._defaults()
         for kernel in kernels:
             for item in kernel.items:
-                self._expressions(kernel, item.context_expr)
+                self._grid(kernel, item.context_expr)
             self._block(kernel.body, [], self._in_scope(kernel))
+            self._rescales(kernel)
         for statement in self._beside(kernels):
             self._simple(statement, self._in_scope(statement))
         return self.found
+
+    def _defaults(self) -> None:
+        """Types that the factory's parameters default to."""
+        for inner in ast.walk(self.function):
+            if isinstance(inner, ast.FunctionDef):
+                for default in (d for d in (*inner.args.defaults, *inner.args.kw_defaults) if d is not None):
+                    if isinstance(default, ast.Constant) and isinstance(default.value, str):
+                        for wide in WIDER.get(default.value, ()):
+                            says = f"`{default.value}` as `{wide}`"
+                            span = self.text.span(default)
+                            self.found.append(
+                                Edit(default.lineno, default.lineno, "data type", says, ((*span, f'"{wide}"'),))
+                            )
+
+    def _grid(self, kernel: ast.With, launch: ast.expr) -> None:
+        """The number of blocks."""
+        for argument in launch.args if isinstance(launch, ast.Call) else ():
+            self._bound(kernel, argument)
+            self._expressions(kernel, argument, bounds=True)
 
     def _beside(self, kernels: list[ast.With]) -> Iterator[ast.stmt]:
         """Assignments of the factory, and whole macros and helpers in it that are no kernels."""
@@ -204,22 +235,24 @@ class _Kernel:
                 names[inner.id] = None
         return list(names)
 
-    def _add(self, statement: ast.stmt, kind: str, says: str, *changes: tuple[int, int, str]) -> None:
+    def _add(self, statement: ast.stmt, kind: str, says: str, *changes: tuple[int, int, str], rare: int = 0) -> None:
         end = statement.end_lineno or statement.lineno
         body = getattr(statement, "body", None)
         if body:
             end = max(statement.lineno, body[0].lineno - 1)
-        self.found.append(Edit(statement.lineno, end, kind, says, changes))
+        self.found.append(Edit(statement.lineno, end, kind, says, changes, rare))
 
-    def _swap(self, statement: ast.stmt, node: ast.AST, new: str, kind: str) -> None:
+    def _swap(self, statement: ast.stmt, node: ast.AST, new: str, kind: str, rare: int = 0) -> None:
         old = self.text.of(node)
         if new != old:
-            self._add(statement, kind, f"`{old}` as `{new}`", (*self.text.span(node), new))
+            self._add(statement, kind, f"`{old}` as `{new}`", (*self.text.span(node), new), rare=rare)
 
     # -------------------------------------------------------------------------------------------------- statements
 
     def _block(self, body: list[ast.stmt], loops: list[ast.For], names: list[str]) -> None:
         for number, statement in enumerate(body):
+            targets = (loop.target for loop in reversed(loops))
+            self._around[id(statement)] = [target.id for target in targets if isinstance(target, ast.Name)]
             if isinstance(statement, ast.For):
                 self._loop(statement, loops)
                 self._block(statement.body, [*loops, statement], names)
@@ -260,6 +293,10 @@ class _Kernel:
             self._swap(loop, node, f"({self.text.of(node.args[0])}) // ({self.text.of(node.args[1])})", "bounds")
         self._swap(loop, node, f"({old}) + 1", "bounds")
         self._swap(loop, node, f"({old}) - 1", "bounds")
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Constant) and inner.value == 1 and not isinstance(inner.value, bool):
+                for size in self._groups[1]:
+                    self._swap(loop, inner, size, "bounds")
 
     def _guard(self, statement: ast.If) -> None:
         self._swap(statement, statement.test, "True", "condition")
@@ -351,6 +388,76 @@ class _Kernel:
                 )  # fmt: skip
         self._clears(statement, start, indent)
 
+    def _rescales(self, kernel: ast.With) -> None:
+        """What a running maximum asks for: the sums so far times a factor that the kernel computes, or could, and does not use."""
+        read = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name)} - self._only_written(kernel)
+        for idle in [name for name in self._buffers if name not in read]:
+            origin = self._copied_from(kernel, idle)
+            factors = (
+                [f"T.exp({idle}[i] - {origin}[i])", f"T.exp2({idle}[i] - {origin}[i])"] if origin else [f"{idle}[i]"]
+            )
+            for statement in (s for s in ast.walk(kernel) if isinstance(s, ast.stmt)):
+                for factor in factors:
+                    self._rescaled(statement, factor)
+
+    def _only_written(self, kernel: ast.With) -> set[str]:
+        """Buffers that the kernel stores to or copies into, and never reads."""
+        written: set[str] = set()
+        read: set[str] = set()
+        targets = set()
+        for node in ast.walk(kernel):
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+                targets.add(id(node.value))
+                written.add(node.value.id)
+            elif isinstance(node, ast.Call) and _name(node) in ("copy", "clear", "fill"):
+                last = node.args[-1 if _name(node) == "copy" else 0] if node.args else None
+                if isinstance(last, ast.Name):
+                    targets.add(id(last))
+                    written.add(last.id)
+        for node in ast.walk(kernel):
+            if isinstance(node, ast.Name) and id(node) not in targets and isinstance(node.ctx, ast.Load):
+                read.add(node.id)
+        return written - read
+
+    def _copied_from(self, kernel: ast.With, name: str) -> str | None:
+        for node in ast.walk(kernel):
+            if isinstance(node, ast.Call) and _name(node) == "copy" and len(node.args) > 1:
+                one, other = node.args[:2]
+                if isinstance(one, ast.Name) and isinstance(other, ast.Name) and other.id == name:
+                    return one.id
+        return None
+
+    def _rescaled(self, statement: ast.stmt, factor: str) -> None:
+        """`s[i] = s[i] + x` with the sum so far rescaled, or a loop that rescales a tile before more is added to it."""
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+            target = self.text.of(statement.targets[0])
+            value = statement.value
+            if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and self.text.of(value.left) == target:
+                self._swap(statement, value.left, f"{target} * {factor}", "initial value")
+            return
+        call = getattr(statement, "value", None)
+        if (
+            isinstance(statement, ast.Expr)
+            and isinstance(call, ast.Call)
+            and _name(call) == "gemm"
+            and len(call.args) > 2
+        ):
+            accumulator = call.args[2]
+            own = self._buffers.get(accumulator.id) if isinstance(accumulator, ast.Name) else None
+            if (
+                own is not None
+                and own.args
+                and isinstance(own.args[0], (ast.Tuple, ast.List))
+                and len(own.args[0].elts) == 2
+            ):
+                start, _ = self.text.whole_lines(statement)
+                line = self.text.source[start:].split("\n", 1)[0]
+                indent = line[: len(line) - len(line.lstrip())]
+                rows, columns = (self.text.of(extent) for extent in own.args[0].elts)
+                name = self.text.of(accumulator)
+                new = f"{indent}for i, j in T.Parallel({rows}, {columns}):\n{indent}    {name}[i, j] *= {factor}\n"
+                self._add(statement, "initial value", f"with `{name}[i, j] *= {factor}` before it", (start, start, new))
+
     def _clears(self, statement: ast.stmt, start: int, indent: str) -> None:
         """A clear before a statement that adds to a buffer."""
         for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call)):
@@ -389,8 +496,8 @@ class _Kernel:
                 self._subscript(statement, node)
             elif isinstance(node, ast.Call):
                 self._call(statement, node)
-            elif isinstance(node, ast.Name) and index and isinstance(node.ctx, ast.Load):
-                self._variable(statement, node)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self._variable(statement, node, index)
 
     def _binary(self, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
         left, right = self.text.of(node.left), self.text.of(node.right)
@@ -412,8 +519,33 @@ class _Kernel:
                 self._swap(statement, node, f"({right})", kind)
         if isinstance(node.op, ast.FloorDiv) and index:
             self._swap(statement, node, f"T.ceildiv({left}, {right})", "bounds")
+        if isinstance(node.op, (ast.FloorDiv, ast.Mod)) and isinstance(node.right, ast.Name):
+            for size in self._alike(node.right.id):
+                self._swap(statement, node.right, f"({size} * {right})", "offset")
+                self._swap(statement, node, f"{_held(node.left, left)} // ({size} // {right})", "offset")
         if isinstance(node.op, ast.Mult) and not index:
-            self._swap(statement, node, f"{_held(node.left, left)} * {_held(node.right, right)} * {LOG2_E}", "scale")
+            for size in (size for size in self._groups[1] if OF_HEADS.search(size)):
+                self._swap(statement, node, f"{left} * {right} * {size}**-0.5", "scale")
+        if isinstance(node.op, (ast.Add, ast.Sub)):
+            self._both_signs(statement, node)
+            self._moved_in(statement, node)
+
+    def _both_signs(self, statement: ast.stmt, node: ast.BinOp) -> None:
+        """`a + b - c` as `a - b + c`."""
+        inner = node.left
+        signs = {ast.Add: "-", ast.Sub: "+"}
+        if isinstance(inner, ast.BinOp) and isinstance(inner.op, (ast.Add, ast.Sub)):
+            first, second, third = (self.text.of(part) for part in (inner.left, inner.right, node.right))
+            new = f"{first} {signs[type(inner.op)]} {_held(inner.right, second)} {signs[type(node.op)]} {_held(node.right, third)}"
+            self._swap(statement, node, new, "offset")
+
+    def _moved_in(self, statement: ast.stmt, node: ast.BinOp) -> None:
+        """`f(a) + b` as `f(a + b)`, and `f(a + b)` as `f(a) + b` from the call's side."""
+        if isinstance(node.left, ast.Call) and len(node.left.args) == 1 and not node.left.keywords:
+            function, argument = self.text.of(node.left.func), self.text.of(node.left.args[0])
+            self._swap(
+                statement, node, f"{function}({argument} {_symbol(node.op)} {self.text.of(node.right)})", "operator"
+            )
 
     def _comparison(self, statement: ast.stmt, node: ast.Compare) -> None:
         left, right = self.text.of(node.left), self.text.of(node.comparators[0])
@@ -441,7 +573,7 @@ class _Kernel:
                 if new != value:
                     self._swap(statement, node, str(new), kind)
         elif isinstance(value, float):
-            news = [f"-({value!r})", f"({value!r}) ** 2", f"({value!r}) ** 0.5", "1.0", "0.0"]
+            news = [f"-({value!r})", f"({value!r}) ** 2", f"({value!r}) ** 0.5", "1.0", "0.0", '-T.infinity("float32")']
             if value:
                 news.insert(0, f"1.0 / ({value!r})")
                 news.insert(1, f"({value!r}) * {LOG2_E}")
@@ -460,13 +592,23 @@ class _Kernel:
                 says = f"`{first}` and `{second}` exchanged"
                 self._add(statement, "index", says, (*self.text.span(one), second), (*self.text.span(other), first))
         for one in indices:
-            if isinstance(one, (ast.Name, ast.BinOp)):
-                self._swap(statement, one, f"{self.text.of(one)} + 1", "offset")
-                self._swap(statement, one, f"{self.text.of(one)} - 1", "offset")
+            start = one.lower if isinstance(one, ast.Slice) else one
+            if isinstance(start, (ast.Name, ast.BinOp)):
+                old = self.text.of(start)
+                for new in (f"{old} + 1", f"{old} - 1", *(f"{old} - {name}" for name in self._groups[2])):
+                    self._swap(statement, start, new, "offset")
+            elif isinstance(start, ast.Constant) and start.value == 0 and isinstance(node.value, ast.Name):
+                self._from_zero(statement, start)
 
-    def _variable(self, statement: ast.stmt, node: ast.Name) -> None:
+    def _from_zero(self, statement: ast.stmt, zero: ast.expr) -> None:
+        """An index that stands still, moved on with a loop around it by a size."""
+        for loop in self._around.get(id(statement), []):
+            for size in self._groups[1]:
+                self._swap(statement, zero, f"{loop} * {size}", "offset")
+
+    def _variable(self, statement: ast.stmt, node: ast.Name, index: bool) -> None:
         for other in self._alike(node.id):
-            self._swap(statement, node, other, "index")
+            self._swap(statement, node, other, "index" if index else "operator")
 
     def _alike(self, name: str) -> list[str]:
         """Variables of the same sort: of loops and blocks, or the sizes of the factory."""
@@ -477,9 +619,11 @@ class _Kernel:
 
     @property
     def _groups(self) -> list[list[str]]:
+        """Counters of loops and blocks; sizes of the factory; other values that a statement gives a name."""
         if not hasattr(self, "_grouped"):
             counters: dict[str, None] = {}
             sizes: dict[str, None] = {}
+            scalars: dict[str, None] = {}
             for node in ast.walk(self.function):
                 if isinstance(node, ast.For):
                     counters |= {n.id: None for n in ast.walk(node.target) if isinstance(n, ast.Name)}
@@ -488,7 +632,12 @@ class _Kernel:
                     counters |= {n.id: None for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
                 elif isinstance(node, ast.arg) and node.annotation is None:
                     sizes[node.arg] = None
-            self._grouped = [list(counters), list(sizes)]
+                elif isinstance(node, ast.Assign) and not isinstance(node.value, (ast.Constant, ast.Lambda)):
+                    names = [t.id for t in node.targets if isinstance(t, ast.Name) and t.id not in self._buffers]
+                    (scalars if isinstance(node.value, (ast.Subscript, ast.BinOp)) else sizes).update(
+                        dict.fromkeys(names)
+                    )
+            self._grouped = [list({**counters, **scalars}), list({**sizes, **scalars}), list(scalars)]
         return self._grouped
 
     # ------------------------------------------------------------------------------------------------------ calls
@@ -517,12 +666,41 @@ class _Kernel:
                     self._swap(statement, argument, WIDE, "data type")
         if name in ("copy", "atomic_add") and len(node.args) >= 2:
             self._region(statement, node)
+        if name == "cast" and len(node.args) == 2 and "int" in self.text.of(node.args[1]):
+            self._swap(statement, node.args[0], f"T.round({self.text.of(node.args[0])})", "operator")
+        if (
+            len(node.args) == 1
+            and isinstance(node.args[0], ast.BinOp)
+            and isinstance(node.args[0].op, (ast.Add, ast.Sub))
+        ):
+            inner = node.args[0]
+            outside = (
+                f"{self.text.of(node.func)}({self.text.of(inner.left)}) {_symbol(inner.op)} {self.text.of(inner.right)}"
+            )
+            self._swap(statement, node, f"({outside})", "operator")
+        if name in ("copy", "gemm") or name.startswith("reduce_"):
+            self._other_buffers(statement, node)
         if name in ("cast", "astype"):
             for argument in node.args[-1:]:
                 for dtype in (WIDE, '"int32"'):
                     self._swap(statement, argument, dtype, "data type")
         if name in ("if_then_else", "Select") and len(node.args) == 3:
             self._choice(statement, node)
+
+    def _other_buffers(self, statement: ast.stmt, node: ast.Call) -> None:
+        """Another buffer of the same shape in the place of an argument."""
+        for argument in node.args:
+            own = self._buffers.get(argument.id) if isinstance(argument, ast.Name) else None
+            if own is not None and own.args:
+                shape = self.text.of(own.args[0])
+                for name, call in self._buffers.items():
+                    if (
+                        isinstance(argument, ast.Name)
+                        and name != argument.id
+                        and call.args
+                        and self.text.of(call.args[0]) == shape
+                    ):
+                        self._swap(statement, argument, name, "statement")
 
     def _initial(self, statement: ast.stmt, node: ast.Call) -> None:
         if not node.args:
