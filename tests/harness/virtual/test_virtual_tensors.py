@@ -152,3 +152,16 @@ def test_a_shape_out_of_made_up_values_is_known_to_be_one(large, adopt):
     chosen = large[large > 0]
     assert chosen.guessed and (chosen + 1).guessed
     assert not (large + 1).guessed and not adopt(torch.ones(3)).nonzero().guessed
+
+
+def test_gradients_flow_where_launches_are_computed(harness, adopt):
+    """Operators there look whether a tensor is among their arguments, not whether it is true."""
+    q = adopt(torch.rand(1, 8, 4, 16)).requires_grad_()
+    with harness("virtual.operators").FactoriesOfComposites():
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, q)
+        mask = adopt(torch.ones(8, 8).tril()) == 0
+        weights = scores.masked_fill(mask, float("-inf")).softmax(-1)
+        out = torch.einsum("bhqk,bkhd->bqhd", weights, q)
+        out.backward(torch.randn_like(out))
+    assert q.grad.shape == q.shape
+    assert not q.grad.tainted

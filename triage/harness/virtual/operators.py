@@ -350,7 +350,11 @@ class FactoriesOfComposites(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
         device = named.get("device")
-        fresh = device is not None and torch.device(device).type == "meta" and not any(tensors_in(args, named))
+        fresh = (
+            device is not None
+            and torch.device(device).type == "meta"
+            and next(iter(tensors_in(args, named)), None) is None
+        )
         if not fresh or without_values(_sizes(args), named.get("dtype")):
             return func(*args, **named)
         made = func(*args, **{**named, "device": CPU})
