@@ -102,7 +102,8 @@ def _decide(kernel: Side, reference: Side, wrong: Mapping[str, int]) -> tuple[st
             )
         return "unknown", "neither side is clearly nearer to float64"
     if not reference.bad and not kernel.bad:
-        return "right", "both sides agree with float64 within the tolerance; only their errors together are above it"
+        together = "; only their errors together are above it" if count else ""
+        return "right", f"both sides agree with float64 within the tolerance{together}"
     if not reference.bad:
         return "right", f"the reference agrees with float64; {kernel.bad} elements of the kernel do not"
     if _clearly_better(kernel, reference) and wrong.get("actual_right", 0) >= SHARE * count:
