@@ -301,6 +301,19 @@ def test_an_operator_that_is_not_known_is_named_with_its_line(twin):
     assert caught.value.place == {"file": __file__, "line": line_of(kernel, "# of CUDA")}
 
 
+@pytest.mark.parametrize(
+    "value", [np.zeros((2, 2), np.float32), np.zeros(5, np.float32), np.zeros(4, np.float64), None]
+)
+def test_arguments_that_do_not_fit(twin, value):
+    @T.prim_func
+    def main(C: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.clear(C)
+
+    with pytest.raises(twin.Unsupported, match="argument of"):
+        twin.run(main, [value])
+
+
 def test_more_work_than_the_limit(twin):
     @T.prim_func
     def main(C: T.Tensor((1024,), "float32")):

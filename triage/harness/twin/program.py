@@ -63,6 +63,8 @@ class Program:
                 self._bind_scalar(frame, param, value)
                 continue
             view = compiler.view(buffer)
+            if not isinstance(value, np.ndarray) or value.ndim != len(buffer.shape):
+                raise Unsupported(f"argument of another shape for {view.name}")
             pack = value if view.dtype.name in FOUR_BITS and value.dtype != view.dtype else None
             value = value if pack is None else unpacked(value, view.dtype)
             self._bind_symbols(frame, buffer, value)
