@@ -192,6 +192,34 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Differences:
+    """How far all elements of a tensor are from their references, in numbers.
+
+    Of the `count` elements with numbers on both sides: those that are `unequal`, and absolute errors; `gain` is sum(error * expected) /
+    sum(expected^2), None where nothing but zero is expected. `expected` is the type of the reference, `kept` the coarsest that the
+    values on both sides were kept in. `*_steps` are errors in spacings of that type, where the reference lies, less an absolute error that is
+    nothing beside the rms of the references; `max_scaled_steps` in spacings at that rms, for references below it. `nonfinite` counts
+    the elements that have no number on one side only, or another infinity.
+    """
+
+    expected: str = ""
+    kept: str = ""
+    count: int = 0
+    nonfinite: int = 0
+    unequal: int = 0
+    rms_error: float = 0.0
+    max_error: float = 0.0
+    mean_error: float = 0.0
+    mean_expected: float = 0.0
+    rms_expected: float = 0.0
+    max_expected: float = 0.0
+    gain: float | None = None
+    rms_steps: float = 0.0
+    max_steps: float = 0.0
+    max_scaled_steps: float = 0.0
+
+
+@dataclass(frozen=True)
 class Mismatch:
     """What is wrong between a tensor and its reference. `dtype` is the tensor's own type.
 
@@ -217,6 +245,7 @@ class Mismatch:
     explained: float = 0.0
     varied: bool = False
     transposed: float = 0.0
+    differences: Differences | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from triage.experiment.events import Event
 from triage.experiment.kernels import blob_of
-from triage.model import Mismatch, Place, from_json
+from triage.model import Mismatch, Output, Place, from_json
 
 #: errors by which a script says itself that its check failed
 OWN_CHECKS = ("AssertionError", "SystemExit")
@@ -28,8 +28,15 @@ class Compared:
     dtype: str = ""
     vacuous: str = ""
     mismatch: Mismatch | None = None
-    #: whether a launch wrote one of its operands
-    of_kernel: bool = False
+    #: of a comparison that agreed: the elements that were beyond its tolerance, and that it let through
+    let_through: Mismatch | None = None
+    #: which launches wrote its operands
+    written: tuple[Output, ...] = ()
+
+    @property
+    def of_kernel(self) -> bool:
+        """Whether a launch wrote one of its operands."""
+        return bool(self.written)
 
     @property
     def by_function(self) -> bool:
@@ -51,6 +58,8 @@ class TwinRun:
     #: the script ended with an error that rests on a comparison, or with a check of its own that failed
     failed_check: bool
     ended: str
+    #: the comparison on which the error rests that ended the script; "" if none is known to, None for a script without error
+    rests_on: str | None = None
 
     @property
     def verdict(self) -> str:
@@ -91,6 +100,7 @@ def read(events: Sequence[Event], ended: str, blob: Callable[[str], bytes]) -> T
         nan=sum(len(e.get("nan") or ()) for e in told),
         failed_check=_failed_check(events),
         ended=ended,
+        rests_on=_rests_on(events),
     )
 
 
@@ -102,7 +112,7 @@ def _whole(value: Any, blob: Callable[[str], bytes]) -> Any:
 
 def _compared(event: Event, blob: Callable[[str], bytes]) -> Compared:
     summary = _whole(event.get("summary"), blob) or {}
-    pattern = summary.get("pattern")
+    pattern, let_through = summary.get("pattern"), summary.get("let_through")
     at = event.get("at")
     return Compared(
         id=str(event.get("id")),
@@ -113,12 +123,22 @@ def _compared(event: Event, blob: Callable[[str], bytes]) -> Compared:
         dtype=str(summary.get("dtype") or ""),
         vacuous=str(summary.get("vacuous") or ""),
         mismatch=from_json(Mismatch, pattern) if pattern else None,
-        of_kernel=bool(summary.get("written")),
+        let_through=from_json(Mismatch, let_through) if let_through else None,
+        written=tuple(from_json(Output, written) for written in summary.get("written") or ()),
     )
 
 
+def _last_error(events: Sequence[Event]) -> Event | None:
+    return next((e for e in reversed(events) if e["type"] == "error" and not e.get("handled")), None)
+
+
+def _rests_on(events: Sequence[Event]) -> str | None:
+    last = _last_error(events)
+    return None if last is None else str(last.get("comparison") or "")
+
+
 def _failed_check(events: Sequence[Event]) -> bool:
-    last = next((e for e in reversed(events) if e["type"] == "error" and not e.get("handled")), None)
+    last = _last_error(events)
     if last is None:
         return False
     error = last.get("error") or {}

@@ -9,6 +9,7 @@ import ctypes
 import hashlib
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -25,8 +26,15 @@ SAMPLE = 1 << 18
 GROUPS = 1 << 16
 #: elements agree with a common ratio up to this relative difference
 RATIO_TOLERANCE = 0.02
+#: differences are computed in pieces of so many elements, for they need several float64 numbers an element
+PIECE = 1 << 22
+#: Differences of this part of the rms of what is expected count for nothing beside it: what cancels to nearly zero keeps the absolute
+#: error of its float32 terms, and would be off by many of its own tiny spacings. 32 float32 roundings of a number of that size.
+SLACK = 32 * 2.0**-24
 #: where the script's own bound is not known, elements are wrong whose error is above this part of the largest
 LARGE = 1 / 16
+#: integers to which kernels round real numbers; wider ones hold counts and indices
+QUANTIZED = (torch.int8, torch.uint8)
 
 
 def wrong_elements(
@@ -78,7 +86,7 @@ def same_values(one: torch.Tensor, copy: torch.Tensor) -> bool:
 
 def summarize(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> tuple[dict[str, Any], bytes | None]:
     """The pattern of the `wrong` elements (`model.Mismatch` as JSON), and the mask, a byte an element, where it is small."""
-    kind = str(actual.dtype).removeprefix("torch.")
+    kind = _name(actual.dtype)
     actual, expected = alike(actual, expected)
     count = int(torch.count_nonzero(wrong))
     told: dict[str, Any] = {"shape": list(wrong.shape), "dtype": kind, "wrong": count, "total": wrong.numel()}
@@ -90,6 +98,86 @@ def summarize(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor)
         told |= _not_finite(actual, expected, wrong)
         told["transposed"] = _transposed(actual, expected, wrong)
     return told, mask
+
+
+def differences(actual: torch.Tensor, expected: torch.Tensor, types: Iterable[torch.dtype]) -> dict[str, Any]:
+    """How far all elements are from what is expected (`model.Differences` as JSON); `types` are those that the values were kept in."""
+    types = [actual.dtype, expected.dtype, *types]
+    kept = max(types, key=_coarseness)
+    told: dict[str, Any] = {
+        "expected": _name(expected.dtype),
+        "kept": _name(kept),
+        "nonfinite": 0,
+        "unequal": 0,
+        "count": 0,
+    }
+    actual, expected = alike(actual, expected)
+    if actual.is_complex():
+        return {}
+    pairs = list(zip(actual.reshape(-1).split(PIECE), expected.reshape(-1).split(PIECE), strict=True))
+    square = expected_square = product = total = expected_total = largest = most = 0.0
+    for one, other in pairs:
+        error, other, nonfinite = _errors(one, other)
+        told["nonfinite"] += nonfinite
+        told["count"] += error.numel()
+        told["unequal"] += int(torch.count_nonzero(error))
+        if error.numel():
+            square += float(error.dot(error))
+            expected_square += float(other.dot(other))
+            product += float(error.dot(other))
+            total += float(error.sum())
+            expected_total += float(other.sum())
+            largest, most = max(largest, float(error.abs().max())), max(most, float(other.abs().max()))
+    count = max(told["count"], 1)
+    rms = math.sqrt(expected_square / count)
+    told |= {"rms_error": math.sqrt(square / count), "max_error": largest, "mean_error": total / count}
+    told |= {"mean_expected": expected_total / count, "rms_expected": rms, "max_expected": most}
+    told |= {"gain": product / expected_square if expected_square else None}
+    return told | _steps(pairs, kept, rms, count)
+
+
+def _errors(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """The errors of the elements with numbers on both sides, what is expected there, and how many others do not agree."""
+    actual, expected = actual.double(), expected.double()
+    known = actual.isfinite() & expected.isfinite()
+    if bool(known.all()):
+        return actual - expected, expected, 0
+    equal = actual.eq(expected) | (actual.isnan() & expected.isnan())
+    return actual[known] - expected[known], expected[known], int(torch.count_nonzero(~known & ~equal))
+
+
+def _steps(
+    pairs: Iterable[tuple[torch.Tensor, torch.Tensor]], kept: torch.dtype, rms: float, count: int
+) -> dict[str, float]:
+    """The differences in spacings of a type: at what is expected (`SLACK` apart), and at the rms of that where it is smaller."""
+    square, largest, scaled = 0.0, 0.0, 0.0
+    for actual, expected in pairs:
+        error, expected, _ = _errors(actual, expected)
+        if not error.numel():
+            continue
+        error = error.abs_()
+        scaled = max(scaled, float((error / _spacing(expected.abs().clamp_(min=rms), kept)).max()))
+        steps = error.sub_(SLACK * rms).clamp_(min=0.0).div_(_spacing(expected, kept))
+        square += float(steps.dot(steps))
+        largest = max(largest, float(steps.max()))
+    return {"rms_steps": math.sqrt(square / count), "max_steps": largest, "max_scaled_steps": scaled}
+
+
+def _spacing(values: torch.Tensor, kept: torch.dtype) -> torch.Tensor:
+    """The distance of numbers of a type to the next one up; 1 for integers."""
+    if not kept.is_floating_point:
+        return torch.ones_like(values)
+    form = torch.finfo(kept)
+    exponent = values.abs().clamp(min=form.smallest_normal).frexp().exponent
+    return torch.ldexp(torch.full_like(values, form.eps), exponent - 1)
+
+
+def _coarseness(kind: torch.dtype) -> float:
+    return float(torch.finfo(kind).eps) if kind.is_floating_point else 1.0 if kind in QUANTIZED else 0.0
+
+
+def _name(kind: torch.dtype) -> str:
+    return str(kind).removeprefix("torch.")
 
 
 def _bytes(wrong: torch.Tensor) -> bytes:

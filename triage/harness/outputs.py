@@ -26,6 +26,8 @@ class Written:
     argument: str
     memory: int
     tensor: Callable[[], Any]
+    #: of the tensor that the launch wrote; one that is compared may be a copy in a wider type
+    dtype: Any
 
 
 class Outputs:
@@ -37,7 +39,7 @@ class Outputs:
         for argument, tensor in stored:
             if hasattr(tensor, "untyped_storage"):
                 memory = tensor.untyped_storage().data_ptr()
-                self._written.append(Written(launch, kernel, name, argument, memory, weakref.ref(tensor)))
+                self._written.append(Written(launch, kernel, name, argument, memory, weakref.ref(tensor), tensor.dtype))
         del self._written[:-LIMIT]
 
     def writer(self, tensor: Any) -> Written | None:

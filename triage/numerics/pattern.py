@@ -31,6 +31,8 @@ NEARLY_ALL = 0.95
 #: of fewer wrong elements a place, a common factor or a transposition shows nothing
 TELLING = 4
 UNPLACED = frozenset({"few", "scattered"})
+#: where wrong elements are if their place says nothing of what makes them wrong
+UNPATTERNED = frozenset({"nowhere", "everywhere", *UNPLACED})
 
 
 @dataclass(frozen=True)

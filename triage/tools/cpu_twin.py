@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from triage.experiment.client import TemplateError
+from triage.experiment.scripts import Shown
 from triage.experiment.twin import TwinRun
 from triage.graph.spec import ToolSpec
 from triage.model import Fact, NotChecked, StepOutcome, StepStatus
 from triage.numerics.pattern import pattern_of
 from triage.tools.base import Result, Work
-from triage.tools.twin_runs import of_happening, of_mismatch, run_unchanged, unchanged, wrong
+from triage.tools.twin_runs import hidden, of_happening, of_mismatch, run_unchanged, unchanged, wrong
 
 SPEC = ToolSpec(
     "cpu-twin",
     "compute the kernels on the CPU, as they are written",
     adds=(
-        "twin.verdict", "twin.computed", "twin.reason", "comparison.verdict", "comparison.function", "mismatch.where",
+        "twin.verdict", "twin.computed", "twin.reason", "twin.dir", "twin.status", "comparison.verdict", "comparison.function", "mismatch.where",
     ),
     seconds=lambda facts: 5.0 + 2.0 * float(facts.get("run.seconds") or 0.0),
 )  # fmt: skip
@@ -36,11 +37,12 @@ def run(work: Work) -> Result:
     hazards = [hazard for hazard in map(of_happening, run.happenings) if hazard is not None]
     if verdict == "mismatched":
         hazards.append(of_mismatch("wrong-on-twin", wrong(run)))
+    hazards += hidden(run)
     return Result(
         status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if verdict == "matched" else StepOutcome.UNKNOWN,
         detail=_detail(run, shown.seconds),
-        facts=tuple(_facts(run)),
+        facts=(*_facts(run), *_where(work, shown)),
         hazards=tuple(hazards),
         checked=tuple(_checked(run)),
         not_checked=tuple(_not_checked(run)),
@@ -63,6 +65,14 @@ def _facts(run: TwinRun) -> list[Fact]:
         if compared.mismatch is not None:
             facts.append(Fact("mismatch.where", str(pattern_of(compared.mismatch)), about, source=SPEC.name))
     return facts
+
+
+def _where(work: Work, shown: Shown) -> list[Fact]:
+    """Where the run lies, for the steps after this one."""
+    return [
+        Fact("twin.dir", str(shown.directory.relative_to(work.case.path)), source=SPEC.name),
+        Fact("twin.status", shown.status, source=SPEC.name),
+    ]
 
 
 def _detail(run: TwinRun, seconds: float) -> str:

@@ -19,6 +19,7 @@ from triage.tools import (
     repair_statements,
     repeat,
     static_checks,
+    tolerance_model,
     verify_fix,
 )
 from triage.tools.base import Result, Work
@@ -37,6 +38,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (bisect_switches.SPEC, bisect_switches.run),
     (minimize.SPEC, minimize.run),
     (repeat.SPEC, repeat.run),
+    (tolerance_model.SPEC, tolerance_model.run),
     (reference_fp64.SPEC, reference_fp64.run),
     (verify_fix.SPEC, verify_fix.run),
     (cpu_twin.SPEC, cpu_twin.run),

@@ -13,7 +13,7 @@ from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import Compared, TwinRun, read
 from triage.lints.hazard import Hazard
 from triage.model import KernelRecord, Place, Statement
-from triage.numerics.pattern import describe, pattern_of
+from triage.numerics.pattern import UNPATTERNED, describe, pattern_of
 from triage.tools.base import Work
 
 #: The twin computes in Python what a GPU does in microseconds: seconds that an unchanged script may take on it.
@@ -99,6 +99,22 @@ def of_mismatch(kind: str, found: Compared | None, at: Place | None = None, **fi
         "dtype": found.dtype,
     }
     return Hazard(kind, "run", at or found.at, fields=said | fields)
+
+
+def hidden(run: TwinRun) -> list[Hazard]:
+    """What comparisons that agreed let through, and what is no chance: wrong elements that have a place."""
+    found = []
+    for compared in run.comparisons:
+        wrong = compared.let_through
+        if wrong is None or UNPATTERNED.intersection(pattern_of(wrong).where):
+            continue
+        fields: dict[str, Any] = {
+            "ratio": compared.tolerance.get("max_mismatched_ratio"),
+            "where": describe(wrong),
+            "share": round(wrong.wrong / wrong.total, 4),
+        }
+        found.append(of_mismatch("comparison-hides-mismatch", compared, **fields))
+    return found
 
 
 def script_file(work: Work) -> str:

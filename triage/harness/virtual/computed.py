@@ -22,6 +22,8 @@ from .tensors import VirtualTensor, is_guessed, is_tainted
 SECONDS = 120.0
 #: what a tensor of this many bytes is not copied for: the arguments of the last launches are kept for experiments
 SNAPSHOT_LIMIT = 64 << 20
+#: of more elements than this, magnitudes are taken of some
+SAMPLE = 1 << 20
 #: dtypes of PyTorch that NumPy has only by `ml_dtypes`, under the same name
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 BITS = {1: torch.uint8, 2: torch.int16}
@@ -51,6 +53,8 @@ class Computing:
         self._spent = 0.0
         #: parameters that held NaN after the last launch: memory that nobody wrote is poisoned with it
         self._nan: list[str] = []
+        #: how large the inputs of the last launch were: mean and root mean square of their magnitudes
+        self._magnitudes: dict[str, tuple[float, float]] = {}
 
     def launch(
         self,
@@ -71,6 +75,7 @@ class Computing:
                 "work": outcome.work,
                 "happenings": [dataclasses.asdict(h) for h in outcome.happenings],
                 "nan": self._nan,
+                "magnitudes": self._magnitudes,
             }
         except NotComputed as why:
             told |= {"why": str(why), "at": None}
@@ -92,6 +97,8 @@ class Computing:
         for index, value in (*zip(signature.inputs, args, strict=False), *zip(signature.outputs, results, strict=True)):
             values[index] = value
         arrays = [_array(p, v) for p, v in zip(signature.parameters, values, strict=True)]
+        inputs = [(signature.parameters[index].name, arrays[index]) for index in signature.inputs]
+        self._magnitudes = {name: _magnitude(array) for name, array in inputs if _is_real(array)}
         for index in signature.outputs:
             twin.poison(arrays[index])
         try:
@@ -108,6 +115,17 @@ class Computing:
 
 def _has_nan(array: Any) -> bool:
     return isinstance(array, numpy.ndarray) and array.dtype.kind in "fV" and bool((array != array).any())
+
+
+def _is_real(array: Any) -> bool:
+    return isinstance(array, numpy.ndarray) and array.dtype.kind in "fiV" and array.size > 0
+
+
+def _magnitude(array: Any) -> tuple[float, float]:
+    """Mean and root mean square of the magnitudes of an array, or of some of its elements if they are many."""
+    step = array.size // SAMPLE * 2 + 1  # odd: the same column of every row would not stand for all
+    some = numpy.abs(array.reshape(-1)[::step].astype(numpy.float64))
+    return float(some.mean()), float(numpy.sqrt(numpy.mean(some * some)))
 
 
 def _array(parameter: Parameter, value: Any) -> Any:

@@ -1,0 +1,136 @@
+"""tolerance-model: does rounding explain the difference that a comparison found? Then the tolerance is too tight, and nothing else is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from triage.experiment.errors import read_events
+from triage.experiment.events import Event
+from triage.experiment.kernels import kernels_of, record_of
+from triage.experiment.tolerances import Judged, judge
+from triage.experiment.twin import Compared, TwinRun, read
+from triage.graph.spec import ToolSpec
+from triage.lints.hazard import Hazard
+from triage.model import Fact, KernelRecord, NotChecked, StepOutcome
+from triage.tools.base import Result, Work
+from triage.tools.reruns import TWIN
+from triage.tools.twin_runs import of_mismatch
+
+SPEC = ToolSpec(
+    "tolerance-model",
+    "compare the error with what rounding explains",
+    adds=("mismatch.within_model", "mismatch.relative_error", "tolerance.rtol", "tolerance.atol"),
+    seconds=lambda facts: 1.0,
+)
+#: what no right kernel does, and after which its values are no matter of rounding
+UNSOUND = frozenset({"uninitialized-read", "never-written", "collision"})
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run whose comparisons are judged: on the twin, or on a GPU."""
+
+    events: list[Event]
+    run: TwinRun
+    blob: Callable[[str], bytes]
+    twin: bool
+
+
+def run(work: Work) -> Result:
+    """Judge the comparison that the step is about, with the others of its run that failed."""
+    seen = _seen(work)
+    if seen is None:
+        return Result(detail="the run that compared is gone")
+    about = work.about.removeprefix("comparison:").removeprefix(TWIN)
+    failed = {c.id: c for c in seen.run.comparisons if not c.matched}
+    if about not in failed:
+        return Result(detail="nothing is known of how far the elements are apart")
+    compared = failed[about]
+    judged = {id: _judged(seen, one) for id, one in failed.items()}
+    alone = all(one.within for one in judged.values()) and seen.run.rests_on in (*failed, None)
+    one = judged[about]
+    hazards = _hazards(compared, one, alone)
+    return Result(
+        outcome=StepOutcome.FINDING if hazards else StepOutcome.UNKNOWN,
+        detail=_detail(one),
+        facts=tuple(_facts(work, one)),
+        hazards=hazards,
+        not_checked=(NotChecked("whether rounding explains the difference", one.says),) if one.within is None else (),
+    )
+
+
+def _seen(work: Work) -> Seen | None:
+    """The run that made the comparison, as its step left it."""
+    twin = TWIN in work.about
+    folder = work.facts.get("twin.dir" if twin else "run.dir")
+    directory = work.case.path / str(folder)
+    if not folder or not directory.is_dir():
+        return None
+
+    def blob(sha: str) -> bytes:
+        return (directory.parent / "blobs" / sha).read_bytes() if twin else work.case.get(sha)
+
+    events = read_events(directory)
+    status = str(work.facts.get("twin.status" if twin else "run.status"))
+    return Seen(events, read(events, status, blob), blob, twin)
+
+
+def _judged(seen: Seen, compared: Compared) -> Judged:
+    if compared.mismatch is None:
+        return Judged(None, "the shapes differ")
+    written = compared.written[0] if compared.written else None
+    launch = next((e for e in seen.events if e["type"] == "twin" and written and e.get("launch") == written.launch), {})
+    kinds = {str(h.get("kind")) for h in seen.run.happenings if written and h.get("kernel") == written.kernel}
+    return judge(
+        compared.mismatch,
+        _record(seen, written.kernel) if written else None,
+        written.argument if written else "",
+        launch.get("magnitudes") or {},
+        tensor_cores=not seen.twin,
+        sound=not kinds & UNSOUND,
+    )
+
+
+def _record(seen: Seen, kernel: str) -> KernelRecord | None:
+    found = kernels_of(seen.events).get(kernel)
+    return record_of(found, seen.blob) if found is not None else None
+
+
+def _hazards(compared: Compared, judged: Judged, alone: bool) -> tuple[Hazard, ...]:
+    """`alone`: everything that failed is explained by rounding, so that nothing else ended the script."""
+    if judged.within and alone and judged.allowed is not None:
+        fields: dict[str, Any] = {"rtol": judged.allowed.rtol, "atol": judged.allowed.atol, "why": judged.says}
+        return (of_mismatch("tolerance-too-tight", compared, **fields),)
+    if judged.accumulator is not None and judged.sum is not None and not judged.others:
+        fields = {
+            "buffer": judged.sum.buffer,
+            "accumulator": judged.accumulator,
+            "terms": judged.sum.terms,
+            "measured": f"{judged.measured:.2g}",
+            "expected": f"{judged.expected:.2g}",
+        }
+        found = of_mismatch("narrow-accumulator-measured", compared, at=judged.sum.at, **fields)
+        # what the program does not say, it may not be able to help: that is what the hardware makes of a wider one
+        return (found if judged.accumulator == judged.sum.accumulator else replace(found, certainty="likely"),)
+    return ()
+
+
+def _facts(work: Work, judged: Judged) -> list[Fact]:
+    values = {
+        "mismatch.within_model": judged.within,
+        "mismatch.relative_error": judged.measured,
+        "tolerance.rtol": judged.allowed.rtol if judged.allowed else None,
+        "tolerance.atol": judged.allowed.atol if judged.allowed else None,
+    }
+    return [Fact(name, value, work.about, source=SPEC.name) for name, value in values.items() if value is not None]
+
+
+def _detail(judged: Judged) -> str:
+    words = {
+        True: "rounding explains it",
+        False: "rounding does not explain it",
+        None: "nothing says whether it is rounding",
+    }
+    return f"{words[judged.within]}: {judged.says}"
