@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from .dtypes import NARROW_FLOATS, is_float, is_integer, wrap, wrapped, wrapped_array
@@ -310,7 +309,3 @@ def reinterpret(value: Any, source: np.dtype, target: np.dtype) -> Any:
     if source.itemsize != target.itemsize:
         raise Unsupported(f"reinterpretation of {source.name} as {target.name}")
     return np.ascontiguousarray(array).view(target).reshape(array.shape)
-
-
-def int4_from(value: Any) -> Any:
-    return np.asarray(value).astype(ml_dtypes.int4)

@@ -11,7 +11,7 @@ import numpy as np
 from . import arithmetic
 from .access import Access, Base, BufferView
 from .arithmetic import Closure, Value
-from .dtypes import cast, constant, is_float, is_integer, numpy_dtype, plain
+from .dtypes import cast, constant, is_float, numpy_dtype, plain
 from .frame import Frame
 from .outcome import Place, Unsupported
 
@@ -346,16 +346,3 @@ def as_scalar(value: Value) -> Value:
         if value.size == 1 or (value == first).all():
             return plain(np.asarray(first))
     return value
-
-
-__all__ = [
-    "Expressions",
-    "as_closure",
-    "as_scalar",
-    "children",
-    "is_integer",
-    "kind",
-    "op_name",
-    "reads_memory",
-    "under",
-]

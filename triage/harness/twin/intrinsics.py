@@ -11,7 +11,6 @@ from . import arithmetic
 from .arithmetic import Closure, Value
 from .dtypes import constant, is_float, largest, numpy_dtype, plain, wrap
 from .expressions import TRANSPARENT, Expressions, kind, op_name
-from .frame import Frame
 from .outcome import Unsupported
 
 INTEGER_FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -19,8 +18,6 @@ INTEGER_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bitwise_or": lambda a, b: a | b,
     "bitwise_xor": lambda a, b: a ^ b,
     "bitwise_not": arithmetic.bit_not,
-    "shift_left": arithmetic.shift_left,
-    "shift_right": arithmetic.shift_right,
     "abs": abs,
 }
 #: functions of bits, which need the type of their argument
@@ -82,9 +79,6 @@ class Calls(Expressions):
         inner, dtype = self.value(argument), numpy_dtype(str(argument.dtype))
         return lambda frame: plain(function(arithmetic.typed(inner(frame), dtype)))
 
-    def _call_bitwise_and(self, node: Any) -> Closure:
-        return self._of_integers(INTEGER_FUNCTIONS["bitwise_and"], node)
-
     def _call_shift_right(self, node: Any) -> Closure:
         return self._of_integers(_shift(arithmetic.shift_right), node)
 
@@ -133,11 +127,6 @@ class Calls(Expressions):
 
     _call_call_extern = _call_call_pure_extern
 
-    # ------------------------------------------------------------------------------------------- threads
-
-    def _call_launch_thread_idx(self, node: Any) -> Closure:
-        raise Unsupported("thread index outside of a launch", self.place)
-
 
 def _shift(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def shift(a: Any, b: Any) -> Value:
@@ -146,7 +135,3 @@ def _shift(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         return function(a, b)
 
     return shift
-
-
-def zero(frame: Frame) -> Value:
-    return 0

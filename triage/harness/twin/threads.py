@@ -10,7 +10,7 @@ import numpy as np
 
 from . import arithmetic
 from .arithmetic import Closure, Value
-from .dtypes import numpy_dtype, plain
+from .dtypes import numpy_dtype
 from .expressions import kind
 from .frame import Frame
 from .intrinsics import Calls
@@ -19,13 +19,6 @@ from .outcome import Unsupported
 WARP = 32
 WARP_GROUP = 128
 
-REDUCTIONS: dict[str, Any] = {
-    "sum": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-    "bitand": np.bitwise_and,
-    "bitor": np.bitwise_or,
-}
 #: the combiner of `tvm_thread_allreduce` by the node that is its result
 COMBINERS = {"Add": np.add, "Max": np.maximum, "Min": np.minimum, "Mul": np.multiply}
 
@@ -239,6 +232,3 @@ def count_of(groups: np.ndarray) -> np.ndarray:
 def ballot(groups: np.ndarray) -> np.ndarray:
     weights = np.uint64(1) << np.arange(groups.shape[-1], dtype=np.uint64)
     return (groups * weights).sum(axis=-1, dtype=np.uint64)
-
-
-__all__ = ["ThreadCalls", "plain"]
