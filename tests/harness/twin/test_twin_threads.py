@@ -219,3 +219,55 @@ def test_arguments_of_four_bits(twin, random, dtype, low):
     got = np.empty((4, 16), np.int32)
     twin.run(main, [packed.view(np.int8), got])
     assert np.array_equal(got, values)
+
+
+def test_tile_operators_on_registers_of_each_thread(compute, random):
+    @T.prim_func
+    def main(A: T.Tensor((64, 8), "float32"), C: T.Tensor((3, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            t = T.get_thread_binding()
+            row = T.alloc_local((8,), "float32")
+            twice = T.alloc_local((8,), "float32")
+            total = T.alloc_local((1,), "float32")
+            T.copy(A[t, 0:8], row)
+            T.reduce_sum(row, total, dim=0)
+            C[0, t] = total[0]
+            T.clear(twice)
+            for k in T.vectorized(8):
+                twice[k] += row[k] * 2
+            T.reduce_max(twice, total, dim=0)
+            C[1, t] = total[0]
+            total[0] = 0
+            for k in T.vectorized(8):
+                total[0] += row[k]
+            C[2, t] = total[0]
+
+    a = random.integers(-99, 99, (64, 8)).astype(np.float32)
+    got, happenings = compute(main, a, out=((3, 64), np.float32))
+    assert np.array_equal(got, np.stack([a.sum(1), 2 * a.max(1), a.sum(1)]))
+    assert happenings == []
+
+
+def test_threads_of_two_dimensions_share_a_tile(compute, random):
+    @T.prim_func
+    def main(A: T.Tensor((16, 32), "float32"), C: T.Tensor((16, 32), "float32")):
+        with T.Kernel(1, threads=(8, 16)):
+            tx = T.get_thread_binding(0)
+            ty = T.get_thread_binding(1)
+            tile = T.alloc_shared((16, 32), "float32")
+            for k in T.serial(4):
+                tile[ty, k * 8 + tx] = A[ty, k * 8 + tx]
+            if tx == 0 and ty < 8:
+                for k in T.serial(32):
+                    tile[ty, k] = tile[ty, k] + tile[15 - ty, k]
+            for i, j in T.Parallel(16, 32):
+                tile[i, j] = tile[i, j] * 2
+            for k in T.vectorized(4):
+                C[ty, tx * 4 + k] = tile[ty, tx * 4 + k]
+
+    a = random.integers(-99, 99, (16, 32)).astype(np.float32)
+    got, happenings = compute(main, a, out=((16, 32), np.float32))
+    want = a.copy()
+    want[:8] += a[:7:-1]
+    assert np.array_equal(got, 2 * want)
+    assert happenings == []
