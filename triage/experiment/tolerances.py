@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triage.experiment.sums import NotASum, Sum, computes_reals, sum_of
 from triage.model import Differences, KernelRecord, Mismatch, Place
@@ -18,7 +18,6 @@ from triage.numerics.verdict import Verdict, verdict
 
 #: results whose mean magnitude is this part of their root mean square have one sign
 ONE_SIGN = 0.8
-
 #: mean and root mean square of the magnitudes of an input
 Magnitude = tuple[float, float]
 
@@ -90,12 +89,17 @@ def _by_sum(made: Sum, found: Differences, magnitudes: Mapping[str, Sequence[flo
     model = _dot(made, found, sizes, tensor_cores) if made.kind == "gemm" else _reduction(made, found)
     told = verdict(model, _measured(made, found, sizes))
     if told.kind == "inside":
-        return _judged(True, told, made)
+        return replace(_judged(True, told, made), says=_as_much(made))
     if told.kind == "accumulator":
         return _judged(False, told, made)
     if told.kind == "outside" and sizes is not None:
         return _judged(False, told, made)
     return Judged(None, told.says, sum=made)
+
+
+def _as_much(made: Sum) -> str:
+    terms = "products" if made.kind == "gemm" else "elements"
+    return f"a sum of {made.terms} {terms} in {made.accumulator}, stored as {made.kept}, is off by as much"
 
 
 def _judged(within: bool, told: Verdict, made: Sum) -> Judged:

@@ -105,8 +105,9 @@ def _leans(found: Differences, kept: Format) -> bool:
 
 
 def _says(found: Differences) -> str:
-    some = f"{found.unequal} of {found.count} elements differ"
-    return f"{some}, by at most {found.max_steps:.2g} spacings of {found.kept} and to both sides alike, as rounding makes them"
+    most = f"{found.max_steps:.2g}"
+    spacings = f"one spacing of {found.kept}" if most == "1" else f"{most} spacings of {found.kept}"
+    return f"{found.unequal} of {found.count} elements are off, all by at most {spacings}, to either side"
 
 
 def _allowed(found: Differences, kept: Format) -> Tolerance:
