@@ -38,7 +38,8 @@ BAD_ROWS = 100
 
 def virtual_device() -> None:
     """Load what a script's run loads of the harness; nothing of it acts before it is installed."""
-    from . import boot, capture, comparisons, mismatch, virtual  # noqa: F401
+    from . import boot, capture, comparisons, mismatch, twin, virtual  # noqa: F401
 
-    for module in pkgutil.iter_modules(virtual.__path__):
-        importlib.import_module(f"{virtual.__name__}.{module.name}")
+    for package in (virtual, twin):
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")

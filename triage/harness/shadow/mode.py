@@ -48,6 +48,11 @@ class Shadow(TorchDispatchMode):
     """Follows one thread once entered; `watch_threads` has the others followed, too. `context.spec["shadow"]` holds `bytes`, a
     limit for all shadows, `seconds`, one for the time they take, and `leaves`, the numbers of operators whose results are to be taken as they are."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """To ask `torch._dynamo` for nothing: the first call would import it, which takes most of a second."""
+        return False
+
     def __init__(self, context: Any) -> None:
         super().__init__()
         self.context = context

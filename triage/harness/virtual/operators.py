@@ -347,6 +347,11 @@ class FactoriesOfComposites(TorchDispatchMode):
     device" would have none.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """To ask `torch._dynamo` for nothing: the first call would import it, which takes most of a second."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
         device = named.get("device")
