@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from triage.experiment.errors import read_events
-from triage.experiment.repair import edits
 from triage.experiment.repair_search import Search
+from triage.experiment.repairs import edits
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import TwinRun, read
 
-ADD = '''
+ADD = """
 import tilelang
 import tilelang.language as T
 import torch
@@ -33,7 +31,7 @@ torch.manual_seed(0)
 a, b = torch.randn(200, device="cuda"), torch.randn(200, device="cuda")
 c = add(200, 64)(a, b)
 {check}
-'''
+"""
 CHECKS = {
     "assert_close": "torch.testing.assert_close(c, a + b)",
     "allclose": "assert torch.allclose(c, a + b)",
@@ -74,7 +72,9 @@ def test_a_wrong_kernel_fails_its_own_check_on_the_twin(runner: ScriptRunner, ch
 
 def test_other_seeds_give_other_inputs(runner: ScriptRunner) -> None:
     source = ADD.format(check="print(round(float(a.sum()), 6))")
-    outputs = {(ran(runner, source, **twin)[0].directory / "stdout").read_text() for twin in ({}, {"seed": 1}, {"seed": 2})}
+    outputs = {
+        (ran(runner, source, **twin)[0].directory / "stdout").read_text() for twin in ({}, {"seed": 1}, {"seed": 2})
+    }
     assert len(outputs) == 3
 
 
@@ -86,7 +86,11 @@ def test_memory_that_no_statement_wrote_is_no_agreement(runner: ScriptRunner) ->
 
 @pytest.mark.parametrize(
     ("wrong", "line"),
-    [(WRONG, 13), (("C[bx * block + i] =", "C[bx * block + i + 1] ="), 13), (("T.ceildiv(N, block)", "N // block"), 11)],
+    [
+        (WRONG, 13),
+        (("C[bx * block + i] =", "C[bx * block + i + 1] ="), 13),
+        (("T.ceildiv(N, block)", "N // block"), 11),
+    ],
 )
 def test_the_statement_whose_change_restores_the_agreement_is_found(
     runner: ScriptRunner, wrong: tuple[str, str], line: int

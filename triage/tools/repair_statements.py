@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from triage.experiment.client import TemplateError
-from triage.experiment.repair import Edit, edits
 from triage.experiment.repair_search import Repaired, Search
+from triage.experiment.repairs import Edit, edits
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
 from triage.model import Fact, Label, Place, StepOutcome, StepStatus

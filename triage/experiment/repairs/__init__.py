@@ -1,0 +1,108 @@
+"""Small edits of a kernel's source that might make a wrong result right: where one does, the statement it changes is suspect.
+
+Values alone cannot say which statement of a wrong kernel is at fault: every one of them computes what it says. What can be
+tried is the neighbourhood: the same kernel with one bound, index, initial value, factor, operator, type or place of a statement changed.
+`edits` lists such changes of one file: slips that authors make in general, the usual ones first, so that no statement has to wait
+for all edits of another. Only code of kernels is changed: the bodies of `with T.Kernel(...)`, macros, what these call in the same file,
+and the assignments beside them in a factory. References and comparisons stay as they are. Pure: source text in, edits out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Sequence
+
+from triage.experiment.repairs.bounds import edit_grid, edit_loop
+from triage.experiment.repairs.draft import Draft
+from triage.experiment.repairs.edit import KINDS, LESS_USUAL, Edit, in_order
+from triage.experiment.repairs.expressions import edit_expression
+from triage.experiment.repairs.indices import edit_every_name
+from triage.experiment.repairs.places import edit_place
+from triage.experiment.repairs.scope import Scope
+from triage.experiment.repairs.sums import edit_sums
+from triage.experiment.repairs.syntax import expressions
+from triage.experiment.repairs.text import Text
+from triage.experiment.repairs.values import edit_assignment
+
+__all__ = ["KINDS", "LESS_USUAL", "Edit", "edits"]
+
+#: floats and integers that an accumulator should not be made of by default
+WIDER = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "int16": "int32"}
+
+
+def edits(source: str, lines: Iterable[int], patterns: Sequence[str] = (), wrong: Collection[int] = ()) -> list[Edit]:
+    """The edits of the functions that hold any of `lines` (where statements of kernels stand), the likely ones first.
+
+    `patterns` are words about the wrong elements (`tail-rows`, `scaled`, …), `wrong` the lines of those kernels that wrote them, if that
+    is known. Empty where the source does not parse.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    text = Text(source)
+    found: list[Edit] = []
+    for function in _kernel_functions(tree, frozenset(lines)):
+        found += _edits_of(Draft(text, Scope(function)))
+    distinct = {edit.changes: edit for edit in reversed(found)}
+    return in_order([edit for edit in found if distinct[edit.changes] is edit], patterns, wrong)
+
+
+def _kernel_functions(tree: ast.Module, lines: frozenset[int]) -> list[ast.FunctionDef]:
+    """The outermost functions with a statement of a kernel."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    holding = [f for f in functions if lines & set(range(f.lineno, (f.end_lineno or f.lineno) + 1))]
+    return [f for f in holding if not any(g is not f and f in ast.walk(g) for g in holding)]
+
+
+def _edits_of(draft: Draft) -> list[Edit]:
+    _edit_defaults(draft)
+    for kernel in draft.scope.kernels:
+        for item in kernel.items:
+            edit_grid(draft, kernel, item.context_expr)
+        _edit_block(draft, kernel.body)
+        edit_sums(draft, kernel)
+    for statement in draft.scope.beside():
+        _edit_simple(draft, statement)
+    return draft.found
+
+
+def _edit_defaults(draft: Draft) -> None:
+    """Types that the factory's parameters default to."""
+    for inner in ast.walk(draft.scope.function):
+        for default in (*inner.args.defaults, *inner.args.kw_defaults) if isinstance(inner, ast.FunctionDef) else ():
+            wide = WIDER.get(str(default.value)) if isinstance(default, ast.Constant) else None
+            if default is not None and wide is not None:
+                says = f"`{draft.text.of(default)}` as `{wide}`"
+                change = draft.text.replaced(default, f'"{wide}"')
+                draft.found.append(Edit(default.lineno, default.lineno, "data type", says, (change,)))
+
+
+def _edit_block(draft: Draft, body: list[ast.stmt]) -> None:
+    for number, statement in enumerate(body):
+        if isinstance(statement, ast.For):
+            edit_loop(draft, statement)
+        elif isinstance(statement, (ast.If, ast.While)):
+            _edit_guard(draft, statement)
+        elif isinstance(statement, ast.With):
+            for item in statement.items:
+                edit_expression(draft, statement, item.context_expr)
+        else:
+            _edit_simple(draft, statement)
+            edit_place(draft, statement, body, number)
+            edit_every_name(draft, statement, body[number + 1] if number + 1 < len(body) else None)
+        for name in ("body", "orelse"):
+            _edit_block(draft, getattr(statement, name, []))
+
+
+def _edit_guard(draft: Draft, statement: ast.If | ast.While) -> None:
+    edit_expression(draft, statement, statement.test)
+    if isinstance(statement, ast.If):
+        draft.swap(statement, statement.test, "True", "condition", LESS_USUAL)
+        draft.swap(statement, statement.test, f"not ({draft.text.of(statement.test)})", "condition", LESS_USUAL)
+
+
+def _edit_simple(draft: Draft, statement: ast.stmt) -> None:
+    edit_assignment(draft, statement)
+    for expression in expressions(statement):
+        edit_expression(draft, statement, expression)

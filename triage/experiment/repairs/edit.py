@@ -1,0 +1,77 @@
+"""One edit of a source text, and the order in which edits are tried. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+#: from a character to before another, and what is put there
+Change = tuple[int, int, str]
+
+#: the kinds of edits, the likeliest first where nothing else is known
+KINDS = (
+    "bounds", "initial value", "condition", "index", "transposition", "scale", "operator", "reduction", "statement", "order", "data type", "offset",
+)  # fmt: skip
+#: … and which come before them, by what the pattern of the wrong elements says
+HINTS = {
+    "tail": ("bounds", "condition", "offset"),
+    "head": ("bounds", "condition", "offset"),
+    "scaled": ("scale", "operator", "statement", "initial value"),
+    "transposed": ("transposition", "index"),
+    "nan": ("initial value", "operator", "condition"),
+    "some-nan": ("initial value", "condition", "operator"),
+    "inf": ("initial value", "operator", "scale"),
+    "zero": ("bounds", "index", "condition", "statement"),
+    "periodic": ("index", "bounds", "offset"),
+}
+#: how usual a slip is: authors make it often, sometimes, or hardly ever
+USUAL, LESS_USUAL, RARE = 0, 1, 2
+#: In the order of edits a less likely kind counts this much, …
+OF_KIND = 0.5
+#: … a further edit of the same statement and kind, …
+OF_TURN = 2.0
+#: … a slip one grade rarer: as much as all kinds and a turn, so that few usual slips wait for a rarer one, …
+OF_GRADE = 7.0
+#: … and a kernel whose output nobody found wrong: as much as a grade
+OF_OTHERS = 7.0
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Changes of a text. `line` and `end` are the lines of the statement that is changed (of a compound one, of its header),
+    and `says` tells the change."""
+
+    line: int
+    end: int
+    kind: str
+    says: str
+    changes: tuple[Change, ...]
+    rare: int = USUAL
+
+    def apply(self, text: str) -> str:
+        for start, stop, new in sorted(self.changes, reverse=True):
+            text = text[:start] + new + text[stop:]
+        return text
+
+
+def in_order(edits: Sequence[Edit], patterns: Sequence[str], wrong: Collection[int] = ()) -> list[Edit]:
+    """By grade and kind, and within these one of every statement before the second of any; they overlap a little, so that
+    a statement with few edits does not wait for all of a likely kind.
+
+    `patterns` are words about the wrong elements; `wrong` are lines of the kernels that wrote them, empty where that is not known.
+    """
+    hinted = [
+        kind for pattern in patterns for word, kinds in HINTS.items() if pattern.startswith(word) for kind in kinds
+    ]
+    ranks = {kind: rank for rank, kind in enumerate(dict.fromkeys((*hinted, *KINDS)))}
+    turns: dict[tuple[int, str, int], itertools.count[int]] = defaultdict(itertools.count)
+
+    def cost(edit: Edit) -> float:
+        of_others = bool(wrong) and not any(edit.line <= line <= edit.end for line in wrong)
+        turn = next(turns[edit.line, edit.kind, edit.rare])
+        return OF_KIND * ranks[edit.kind] + OF_TURN * turn + OF_GRADE * edit.rare + OF_OTHERS * of_others
+
+    keyed = [(cost(edit), number) for number, edit in enumerate(edits)]
+    return [edits[number] for _, number in sorted(keyed)]

@@ -1,0 +1,157 @@
+"""Edits of operators, comparisons, constants and signs. Pure."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from triage.experiment.repairs.calls import LOG2_E, edit_call
+from triage.experiment.repairs.draft import Draft
+from triage.experiment.repairs.edit import LESS_USUAL, RARE, USUAL
+from triage.experiment.repairs.indices import edit_name, edit_subscript
+from triage.experiment.repairs.syntax import COMPARISONS, OPERATORS, held, walk
+
+#: operators that stand in each other's place, and how usual that is in a value and in an index (None: makes no sense)
+SWAPPED: dict[type[ast.operator], tuple[tuple[str, int, int | None], ...]] = {
+    ast.Add: (("-", USUAL, USUAL),), ast.Sub: (("+", USUAL, USUAL),), ast.Mult: (("/", USUAL, None), ("+", LESS_USUAL, RARE)),
+    ast.Div: (("*", USUAL, None),), ast.FloorDiv: (("%", LESS_USUAL, USUAL),), ast.Mod: (("//", LESS_USUAL, USUAL),),
+    ast.BitAnd: (("|", RARE, RARE),), ast.BitOr: (("&", RARE, RARE),), ast.LShift: ((">>", LESS_USUAL, LESS_USUAL),),
+    ast.RShift: (("<<", LESS_USUAL, LESS_USUAL),),
+}  # fmt: skip
+COMPARED: dict[type[ast.cmpop], tuple[tuple[str, int], ...]] = {
+    ast.Lt: (("<=", USUAL), (">", LESS_USUAL), (">=", LESS_USUAL)), ast.LtE: (("<", USUAL), (">=", LESS_USUAL), (">", LESS_USUAL)),
+    ast.Gt: ((">=", USUAL), ("<", LESS_USUAL), ("<=", LESS_USUAL)), ast.GtE: ((">", USUAL), ("<=", LESS_USUAL), ("<", LESS_USUAL)),
+    ast.Eq: (("!=", LESS_USUAL),), ast.NotEq: (("==", LESS_USUAL),),
+}  # fmt: skip
+#: what a size that softmax divides by the root of is called
+OF_HEADS = re.compile(r"dim|^d$|^D$")
+
+
+def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: bool = False) -> None:
+    """All edits within one expression; `bounds` for one that says how far something goes, as an index does."""
+    for node, inside in walk(root):
+        index = inside or bounds
+        if isinstance(node, ast.BinOp):
+            _operator(draft, statement, node, index)
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+            _comparison(draft, statement, node)
+        elif isinstance(node, ast.BoolOp):
+            _boolean(draft, statement, node)
+        elif isinstance(node, ast.Constant):
+            _constant(draft, statement, node, index, bounds)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            draft.swap(statement, node, draft.text.of(node.operand), "operator")
+        elif isinstance(node, ast.Subscript):
+            edit_subscript(draft, statement, node)
+        elif isinstance(node, ast.Call):
+            edit_call(draft, statement, node)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            edit_name(draft, statement, node, index)
+
+
+def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
+    left, right = draft.text.of(node.left), draft.text.of(node.right)
+    for symbol, in_value, in_index in SWAPPED.get(type(node.op), ()):
+        grade = in_index if index else in_value
+        if grade is not None:
+            new = f"{held(node.left, left)} {symbol} {held(node.right, right)}"
+            draft.swap(statement, node, new, "offset" if index else "operator", grade)
+    if isinstance(node.op, (ast.Sub, ast.Div)) and not index:
+        new = f"{held(node.right, right)} {OPERATORS[type(node.op)]} {held(node.left, left)}"
+        draft.swap(statement, node, new, "operator", LESS_USUAL)
+    _left_out(draft, statement, node, index)
+    _divisions(draft, statement, node, index)
+    if isinstance(node.op, ast.Mult) and not index:
+        for size in (size for size in draft.scope.sizes if OF_HEADS.search(size)):
+            draft.swap(statement, node, f"{left} * {right} * {size}**-0.5", "scale", LESS_USUAL)
+    if isinstance(node.op, (ast.Add, ast.Sub)):
+        _both_signs(draft, statement, node)
+        _moved_in(draft, statement, node)
+
+
+def _left_out(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
+    """One operand alone."""
+    if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Mod)):
+        kind = "offset" if index else "scale" if isinstance(node.op, (ast.Mult, ast.Div)) else "operator"
+        grade = RARE if index and isinstance(node.op, ast.Mult) else LESS_USUAL
+        draft.swap(statement, node, f"({draft.text.of(node.left)})", kind, grade)
+        if not isinstance(node.op, (ast.Div, ast.Mod)):
+            draft.swap(statement, node, f"({draft.text.of(node.right)})", kind, grade)
+
+
+def _divisions(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
+    """Rounded up; by more than one size; by how often a size goes into another."""
+    if isinstance(node.op, ast.FloorDiv) and index:
+        new = f"T.ceildiv({draft.text.of(node.left)}, {draft.text.of(node.right)})"
+        draft.swap(statement, node, new, "bounds")
+    if isinstance(node.op, (ast.FloorDiv, ast.Mod)) and isinstance(node.right, ast.Name):
+        left, right = held(node.left, draft.text.of(node.left)), node.right.id
+        for size in draft.scope.alike(right):
+            draft.swap(statement, node.right, f"({size} * {right})", "offset", LESS_USUAL)
+            draft.swap(statement, node, f"{left} // ({size} // {right})", "offset", LESS_USUAL)
+
+
+def _both_signs(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:
+    """`a + b - c` as `a - b + c`."""
+    inner = node.left
+    signs = {ast.Add: "-", ast.Sub: "+"}
+    if isinstance(inner, ast.BinOp) and isinstance(inner.op, (ast.Add, ast.Sub)):
+        first, second, third = (draft.text.of(part) for part in (inner.left, inner.right, node.right))
+        second, third = held(inner.right, second), held(node.right, third)
+        new = f"{first} {signs[type(inner.op)]} {second} {signs[type(node.op)]} {third}"
+        draft.swap(statement, node, new, "offset", LESS_USUAL)
+
+
+def _moved_in(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:
+    """`f(a) + b` as `f(a + b)`; `calls` has the other direction."""
+    if isinstance(node.left, ast.Call) and len(node.left.args) == 1 and not node.left.keywords:
+        function, argument = draft.text.of(node.left.func), draft.text.of(node.left.args[0])
+        new = f"{function}({argument} {OPERATORS[type(node.op)]} {draft.text.of(node.right)})"
+        draft.swap(statement, node, new, "operator")
+
+
+def _comparison(draft: Draft, statement: ast.stmt, node: ast.Compare) -> None:
+    left, right = draft.text.of(node.left), draft.text.of(node.comparators[0])
+    for symbol, grade in COMPARED.get(type(node.ops[0]), ()):
+        draft.swap(statement, node, f"{left} {symbol} {right}", "condition", grade)
+    symbol = COMPARISONS.get(type(node.ops[0]), "")
+    if symbol in ("<", ">="):  # of whole numbers, `<` with one more is `<=`, which is tried anyway
+        draft.swap(statement, node, f"{left} {symbol} ({right}) - 1", "condition", RARE)
+    elif symbol in ("<=", ">"):
+        draft.swap(statement, node, f"{left} {symbol} ({right}) + 1", "condition", RARE)
+
+
+def _boolean(draft: Draft, statement: ast.stmt, node: ast.BoolOp) -> None:
+    values = [draft.text.of(value) for value in node.values]
+    word, other = (" and ", " or ") if isinstance(node.op, ast.And) else (" or ", " and ")
+    for number in range(len(values)):
+        rest = values[:number] + values[number + 1 :]
+        draft.swap(statement, node, f"({word.join(rest)})", "condition", LESS_USUAL)
+    draft.swap(statement, node, f"({other.join(values)})", "condition", LESS_USUAL)
+
+
+def _constant(draft: Draft, statement: ast.stmt, node: ast.Constant, index: bool, bounds: bool) -> None:
+    value = node.value
+    if isinstance(value, bool):
+        draft.swap(statement, node, str(not value), "transposition")
+    elif isinstance(value, int):
+        kind = "index" if index else "initial value" if value in (0, 1) else "operator"
+        if not bounds:  # a bound one further or nearer is tried as a whole
+            for new in (value + 1, value - 1):
+                if new >= 0 or not index:
+                    draft.swap(statement, node, str(new), kind, LESS_USUAL)
+        for new in {2 * value, value // 2} - {value, value + 1, value - 1}:
+            draft.swap(statement, node, str(new), kind, RARE)
+    elif isinstance(value, float):
+        _factor(draft, statement, node, value)
+
+
+def _factor(draft: Draft, statement: ast.stmt, node: ast.Constant, value: float) -> None:
+    if value:
+        draft.swap(statement, node, f"1.0 / ({value!r})", "scale")
+        draft.swap(statement, node, f"({value!r}) * {LOG2_E}", "scale", LESS_USUAL)
+    for new in (f"({value!r}) ** 0.5", f"({value!r}) ** 2", f"-({value!r})", "1.0", "0.0"):
+        if new != repr(value) and not (value in (0.0, 1.0) and "**" in new):
+            draft.swap(statement, node, new, "scale", LESS_USUAL)
+    if value == 0.0:
+        draft.swap(statement, node, '-T.infinity("float32")', "initial value")

@@ -1,0 +1,86 @@
+"""Edits of where statements stand: left out, earlier or later, in a loop or before it; and clears that are missing. Pure."""
+
+from __future__ import annotations
+
+import ast
+
+from triage.experiment.repairs.draft import Draft
+from triage.experiment.repairs.edit import LESS_USUAL, RARE, USUAL
+from triage.experiment.repairs.scope import kind_of
+from triage.experiment.repairs.syntax import called, declares, initializes, operation
+
+#: what adds to the buffer that it is given as this argument
+ACCUMULATING = {"gemm": 2} | dict.fromkeys(
+    ("reduce_sum", "reduce_max", "reduce_min", "reduce_absmax", "reduce_abssum"), 1
+)
+
+
+def edit_place(draft: Draft, statement: ast.stmt, body: list[ast.stmt], number: int) -> None:
+    """Leave a statement out, or do it before or after others, or before the loops around it, or in the one behind it."""
+    if not draft.scope.movable(statement):
+        return
+    if len(body) > 1 or draft.scope.loops(statement):
+        says = "without this statement"
+        draft.add(statement, "statement", says, draft.text.instead(statement, "pass"), rare=LESS_USUAL)
+    following = body[number + 1] if number + 1 < len(body) else None
+    if initializes(statement):
+        _out_of_loops(draft, statement)
+        if isinstance(following, ast.For):
+            _into_loop(draft, statement, following)
+    if following is not None and not declares(following):
+        _behind(draft, statement, following)
+    _clears(draft, statement)
+
+
+def _out_of_loops(draft: Draft, statement: ast.stmt) -> None:
+    text = draft.text.of(statement)
+    for number, loop in enumerate(draft.scope.loops(statement)):
+        says = "before the loop instead of in it" if number == 0 else f"before the loop of line {loop.lineno}"
+        changes = draft.text.instead(statement, "pass"), draft.text.before(loop, text)
+        call = operation(statement)
+        grade = USUAL if call is not None and called(call) != "copy" else LESS_USUAL
+        draft.add(statement, "statement", says, *changes, rare=grade)
+
+
+def _into_loop(draft: Draft, statement: ast.stmt, loop: ast.For) -> None:
+    changes = draft.text.instead(statement, "pass"), draft.text.before(loop.body[0], draft.text.of(statement))
+    draft.add(statement, "statement", "in the loop instead of before it", *changes, rare=LESS_USUAL)
+
+
+def _behind(draft: Draft, statement: ast.stmt, following: ast.stmt) -> None:
+    start, stop = draft.text.whole_lines(statement)
+    first, last = draft.text.whole_lines(following)
+    if first == stop:
+        source = draft.text.source
+        change = start, last, source[first:last] + source[start:stop]
+        draft.add(statement, "order", "after the statement behind it", change, rare=RARE)
+
+
+def _clears(draft: Draft, statement: ast.stmt) -> None:
+    """A clear before a statement that adds to a buffer, or before the loops around it, the innermost first."""
+    for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call)):
+        position = ACCUMULATING.get(called(call), len(call.args))
+        target = call.args[position] if position < len(call.args) else None
+        if isinstance(target, ast.Name):
+            _cleared(draft, statement, target.id)
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Subscript):
+        buffer = statement.target.value
+        if isinstance(buffer, ast.Name) and buffer.id in draft.scope.buffers:
+            _cleared(draft, statement, buffer.id)
+
+
+def _cleared(draft: Draft, statement: ast.stmt, buffer: str) -> None:
+    clear = f"T.clear({buffer})"
+    grade = LESS_USUAL if isinstance(statement, ast.AugAssign) else USUAL
+    if not draft.scope.loops(statement) or grade == USUAL:
+        draft.add(
+            statement, "initial value", f"with `{clear}` before it", draft.text.before(statement, clear), rare=grade
+        )
+    for loop in draft.scope.loops(statement):
+        if draft.scope.cleared_in(loop, buffer):
+            return
+        says = f"with `{clear}` before the loop of line {loop.lineno}"
+        parallel = kind_of(loop) == "Parallel"
+        draft.add(
+            statement, "initial value", says, draft.text.before(loop, clear), rare=LESS_USUAL if parallel else USUAL
+        )

@@ -1,0 +1,41 @@
+"""Edits of what a statement stores. Pure."""
+
+from __future__ import annotations
+
+import ast
+
+from triage.experiment.repairs.draft import Draft
+from triage.experiment.repairs.edit import LESS_USUAL, USUAL
+from triage.experiment.repairs.syntax import OPERATORS
+
+#: how many names that nothing reads are tried as a factor
+FORGOTTEN = 2
+AUGMENTED: dict[type[ast.operator], tuple[str, ...]] = {
+    ast.Add: ("-", "*"), ast.Sub: ("+",), ast.Mult: ("/", "+"), ast.Div: ("*",),
+}  # fmt: skip
+
+
+def edit_assignment(draft: Draft, statement: ast.stmt) -> None:
+    """A store that should have added or not, with its sign, or with a factor that nothing uses."""
+    if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign)) or statement.value is None:
+        return
+    place = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    if not isinstance(place, ast.Subscript):
+        return
+    target, value = draft.text.of(place), draft.text.of(statement.value)
+    if isinstance(statement, ast.AugAssign):
+        says = f"`=` for `{OPERATORS[type(statement.op)]}=`"
+        draft.add(statement, "operator", says, draft.text.replaced(statement, f"{target} = {value}"), rare=LESS_USUAL)
+        for symbol in AUGMENTED.get(type(statement.op), ()):
+            change = draft.text.replaced(statement, f"{target} {symbol}= {value}")
+            draft.add(statement, "operator", f"`{symbol}=`", change, rare=LESS_USUAL)
+    else:
+        in_loop = bool(draft.scope.serial_loops(statement))
+        change = draft.text.replaced(statement, f"{target} += {value}")
+        draft.add(statement, "operator", "`+=` for `=`", change, rare=USUAL if in_loop else LESS_USUAL)
+    for name in draft.scope.unused[:FORGOTTEN]:
+        draft.swap(statement, statement.value, f"({value}) * {name}", "scale")
+        draft.swap(statement, statement.value, f"({value}) / {name}", "scale")
+        draft.swap(statement, statement.value, f"({value}) + {name}", "operator")
+        draft.swap(statement, statement.value, f"({value}) - {name}", "operator", LESS_USUAL)
+    draft.swap(statement, statement.value, f"-({value})", "operator", LESS_USUAL)
