@@ -10,6 +10,7 @@ from triage.report.build import build_report
 from triage.report.contract import Report
 from triage.report.words import NOT_BUILT
 from triage.session import Session
+from triage.tools.observe import NO_VALUES, NOT_COMPARED, ONLY_LAUNCHES
 from triage.tools.registry import SPECS
 
 
@@ -59,8 +60,20 @@ def _without_fault(session: Session, run: dict[str, Any], stopped: bool) -> Find
     if stopped:
         why = f"The script built {some}, and stopped at its own check of values that the virtual device made up."
         return Finding(State.HEALTHY, None, "No fault was found up to the script's own check", why)
-    unseen = "; values were not computed (no GPU)" if run.get("launches.virtual") else ""
-    return Finding(State.HEALTHY, None, f"No fault was found{unseen}", f"The script ran to its end and built {some}.")
+    return Finding(
+        State.HEALTHY, None, f"No fault was found{_of_values(run)}", f"The script ran to its end and built {some}."
+    )
+
+
+def _of_values(run: dict[str, Any]) -> str:
+    """What is known of values where no fault was found."""
+    if not run.get("launches.virtual"):
+        return ""
+    if run.get("twin.verdict") == "matched":
+        return "; what the script compares agrees on the CPU twin"
+    if run.get("twin.ended") == "succeeded" and not run.get("twin.reason"):
+        return "; its values were computed on the CPU twin, and no check of the script failed there"
+    return "; values were not computed (no GPU)"
 
 
 def _environments(session: Session) -> list[Environment]:
@@ -71,6 +84,13 @@ def _environments(session: Session) -> list[Environment]:
 def _not_checked(session: Session) -> list[NotChecked]:
     """What tools left unchecked, then the steps that were skipped or broke, each node once."""
     lines = list(dict.fromkeys(session.gather("not_checked")))
+    run = session.facts().get("run", {})
+    if run.get("twin.computed") and not run.get("twin.reason"):  # the twin says itself what it does not see
+        lines = [
+            line
+            for line in lines
+            if line.what not in (NO_VALUES, ONLY_LAUNCHES) and not line.what.endswith(NOT_COMPARED)
+        ]
     done = {s.node for s in session.state.steps if s.status is StepStatus.RAN}
     undone = {s.node: s for s in session.state.steps if s.status is not StepStatus.RAN and s.node not in done}
     planned = [SPECS[s.tool].title for s in undone.values() if not SPECS[s.tool].built]

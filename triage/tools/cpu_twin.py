@@ -15,7 +15,7 @@ SPEC = ToolSpec(
     "cpu-twin",
     "compute the kernels on the CPU, as they are written",
     adds=(
-        "twin.verdict", "twin.computed", "twin.reason", "twin.dir", "twin.status", "comparison.verdict", "comparison.function", "mismatch.where",
+        "twin.verdict", "twin.computed", "twin.ended", "twin.reason", "twin.dir", "twin.status", "comparison.verdict", "comparison.function", "mismatch.where",
     ),
     seconds=lambda facts: 5.0 + 2.0 * float(facts.get("run.seconds") or 0.0),
 )  # fmt: skip
@@ -53,6 +53,7 @@ def _facts(run: TwinRun) -> list[Fact]:
     facts = [
         Fact("twin.verdict", run.verdict, source=SPEC.name),
         Fact("twin.computed", run.computed, source=SPEC.name),
+        Fact("twin.ended", run.ended, source=SPEC.name),
     ]
     if run.made_up:
         facts.append(Fact("twin.reason", next(iter(run.made_up)), source=SPEC.name))

@@ -15,6 +15,7 @@ from triage.experiment import process
 from triage.experiment.errors import OWN, error_events, greeted, silent_interpreter
 from triage.experiment.events import Event
 from triage.experiment.kernels import Kernel, kernels_of
+from triage.experiment.twin import read
 from triage.graph.spec import ToolSpec
 from triage.model import (
     Artifact,
@@ -28,6 +29,7 @@ from triage.model import (
 from triage.readers import from_event
 from triage.tools.base import Result, Work
 from triage.tools.error_facts import ADDS, error_facts
+from triage.tools.twin_runs import hidden
 
 SPEC = ToolSpec(
     "observe-run",
@@ -41,6 +43,13 @@ SPEC = ToolSpec(
     ),
     essential=True,
 )  # fmt: skip
+
+
+#: what no run on the virtual device sees; the CPU twin sees the first and the last of these (`conclusion`)
+NO_VALUES = "values, races and speed: no kernel was executed"
+NOT_COMPARED = " with a reference"
+ANSWERS = "answers of the virtual device: "
+ONLY_LAUNCHES = f"{ANSWERS}kernel launches"
 
 
 def run(work: Work) -> Result:
@@ -95,6 +104,7 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
         outcome=StepOutcome.CLEAN if ended == "succeeded" else StepOutcome.FINDING,
         detail=_how_it_ended(done.exit),
         facts=tuple(facts),
+        hazards=tuple(hidden(read(events, ended, work.case.get))),
         kernels=tuple(kernels.values()),
         environments=(environment,),
         artifacts=tuple(_artifacts(work, done)),
@@ -251,13 +261,13 @@ def _not_checked(
         NotChecked("the generated source was not compiled", reason, "triage doctor") for reason in sorted(skipped)
     ]
     if kernels and not launches:
-        lines.append(NotChecked("values, races and speed: no kernel was executed", "the script launches none"))
+        lines.append(NotChecked(NO_VALUES, "the script launches none"))
     elif made_up:
         again = f"triage run {subject} (on a machine with a GPU)"
-        lines.append(NotChecked("values, races and speed: no kernel was executed", "no GPU", again))
+        lines.append(NotChecked(NO_VALUES, "no GPU", again))
     answers = sorted({str(e.get("what")) for e in events if e["type"] == "virtual"})
     if answers:
-        lines.append(NotChecked("answers of the virtual device: " + ", ".join(answers), "made up, not measured"))
+        lines.append(NotChecked(ANSWERS + ", ".join(answers), "made up, not measured"))
     lost = sorted({str(e.get("text")) for e in events if e["type"] == "warning" and e.get("origin") == OWN})
     lines += [NotChecked("what the harness could not record", text) for text in lost]
     uncalled = [str(e.get("name")) for e in events if e["type"] == "uncalled"]
@@ -266,6 +276,6 @@ def _not_checked(
         lines.append(NotChecked(f"kernels of {', '.join(uncalled)}", "the script never calls them", call))
     virtual_compares = sum(e["type"] == "compare" and bool(e.get("virtual")) for e in events)
     if virtual_compares:
-        what = f"{virtual_compares} comparison{'s' * (virtual_compares != 1)} with a reference"
+        what = f"{virtual_compares} comparison{'s' * (virtual_compares != 1)}{NOT_COMPARED}"
         lines.append(NotChecked(what, "the results are virtual"))
     return lines

@@ -1,0 +1,90 @@
+"""The CPU twin in the walk: what a script without a GPU is told of its values."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SUM = """
+import tilelang
+import tilelang.language as T
+import torch
+
+
+@tilelang.jit(out_idx=[1])
+def row_sum(M, N, block=32):
+    @T.prim_func
+    def main(X: T.Tensor((M, N), "float32"), Y: T.Tensor((M,), "float32")):
+        with T.Kernel(M, threads=32) as row:
+            x = T.alloc_fragment((1, block), "float32")
+            s = T.alloc_fragment((1,), "float32")
+            total = T.alloc_fragment((1,), "float32")
+            T.clear(total)
+            for k in T.serial(T.ceildiv(N, block)):
+                T.copy(X[row, k * block], x)
+                T.reduce_sum(x, s, dim=1)
+                total[0] = total[0] + s[0]
+            Y[row] = total[0]
+
+    return main
+
+
+torch.manual_seed(0)
+x = torch.randn(8, 96, device="cuda")
+torch.testing.assert_close(row_sum(8, 96)(x), x.sum(1))
+"""
+
+
+def triage(folder: Path, source: str, *words: str) -> dict[str, Any]:
+    (folder / "kernel.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "triage", "run", "--json", "report.json", *words, "kernel.py"]
+    subprocess.run(command, cwd=folder, env=None, check=False, timeout=300, capture_output=True)
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text("utf-8"))
+    return report
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+def step(report: dict[str, Any], node: str) -> dict[str, Any]:
+    return next(step for step in report["walk"] if step["node"] == node)
+
+
+def test_a_comparison_that_agrees_on_the_twin_is_said_to(tmp_path: Path) -> None:
+    report = triage(tmp_path, SUM)
+    verdict = report["verdict"]
+    assert verdict["state"] == "healthy" and "agrees on the CPU twin" in verdict["title"]
+    assert any("on the CPU twin" in line for line in verdict["checked"])
+    assert not any("no kernel was executed" in line["what"] for line in verdict["not_checked"])
+    assert step(report, "repair")["status"] == "skipped" if any(s["node"] == "repair" for s in report["walk"]) else True
+
+
+def test_a_wrong_sum_is_led_back_to_its_statement(tmp_path: Path) -> None:
+    wrong = SUM.replace("total[0] + s[0]", "total[0] - s[0]")
+    report = triage(tmp_path, wrong)
+    verdict = report["verdict"]
+    line = 1 + wrong.splitlines().index("                total[0] = total[0] - s[0]")
+    assert verdict["category"] == "correctness" and verdict["rule"] in ("TLC051", "TLC052")
+    told = {verdict["location"]["line"], *(label["line"] for label in verdict["labels"])}
+    assert line in told
+
+
+def test_without_experiments_nothing_is_run_again(tmp_path: Path) -> None:
+    report = triage(tmp_path, SUM, "--no-experiments")
+    assert step(report, "twin")["status"] == "skipped"
+    assert "values were not computed" in report["verdict"]["title"]
+
+
+def test_what_is_too_large_for_the_twin_is_no_fault(tmp_path: Path) -> None:
+    report = triage(tmp_path, SUM.replace("8, 96", "1 << 20, 96"))
+    assert report["verdict"]["state"] == "healthy" and "values were not computed" in report["verdict"]["title"]
+    facts = {fact["name"]: fact["value"] for fact in report["facts"]}
+    assert facts["twin.computed"] == 0 and facts["twin.reason"]
