@@ -198,7 +198,8 @@ class Differences:
     Of the `count` elements with numbers on both sides: those that are `unequal`, and absolute errors; `gain` is sum(error * expected) /
     sum(expected^2), None where nothing but zero is expected. `expected` is the type of the reference, `kept` the coarsest that the
     values on both sides were kept in. `*_steps` are errors in spacings of that type, where the reference lies, less an absolute error that is
-    nothing beside the rms of the references; `max_scaled_steps` in spacings at that rms, for references below it. `nonfinite` counts
+    nothing beside the rms of the references; `max_scaled_steps` in spacings at that rms, for references below it. `max_beyond_spacing` is the
+    largest absolute error less one spacing of its own element. `nonfinite` counts
     the elements that have no number on one side only, or another infinity.
     """
 
@@ -217,6 +218,7 @@ class Differences:
     rms_steps: float = 0.0
     max_steps: float = 0.0
     max_scaled_steps: float = 0.0
+    max_beyond_spacing: float = 0.0
 
 
 @dataclass(frozen=True)

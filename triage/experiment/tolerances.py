@@ -14,7 +14,7 @@ from triage.numerics.pattern import UNPATTERNED, pattern_of
 from triage.numerics.rounding import accumulator_of
 from triage.numerics.steps import by_spacings
 from triage.numerics.tolerance import NORMAL, POSITIVE, Data, Dot, Model, Tolerance, dot_model
-from triage.numerics.verdict import Verdict, verdict
+from triage.numerics.verdict import UNEVEN, Verdict, verdict
 
 #: results whose mean magnitude is this part of their root mean square have one sign
 ONE_SIGN = 0.8
@@ -87,8 +87,12 @@ def _relative(found: Differences) -> float | None:
 def _by_sum(made: Sum, found: Differences, magnitudes: Mapping[str, Sequence[float]], tensor_cores: bool) -> Judged:
     sizes = _sizes(made, magnitudes)
     model = _dot(made, found, sizes, tensor_cores) if made.kind == "gemm" else _reduction(made, found)
-    told = verdict(model, _measured(made, found, sizes))
+    measured = _measured(made, found, sizes)
+    told = verdict(model, measured)
     if told.kind == "inside":
+        near_zero = _beyond_spacing(model, measured, found)
+        if near_zero is not None:
+            return Judged(False, near_zero, sum=made, measured=told.measured, expected=told.expected)
         return replace(_judged(True, told, made), says=_as_much(made))
     if told.kind == "accumulator":
         return _judged(False, told, made)
@@ -129,6 +133,19 @@ def _measured(made: Sum, found: Differences, sizes: Magnitude | None) -> Measure
         rms_s=None if sizes is None else made.terms * sizes[0],
         gain=found.gain,
     )
+
+
+def _beyond_spacing(model: Model, measured: Measured, found: Differences) -> str | None:
+    """What no single element may be off by: a spacing of what it is stored as, and the error of the sum in its wider accumulator.
+
+    The error of all elements together is mostly that of the store, and would hide a lost term where a type has few bits.
+    """
+    sum_alone = replace(model, terms=tuple(term for term in model.terms if not term.bounded))
+    s = measured.rms_s if measured.rms_s is not None else model.s * measured.rms_result / (model.r or 1.0)
+    most = sum_alone.limit(UNEVEN * max(s, measured.max_result), measured.max_result)
+    if found.max_beyond_spacing <= most:
+        return None
+    return f"an element is off by {found.max_beyond_spacing:.2g} beside a spacing of {found.kept}, its sum by at most {most:.2g}"
 
 
 def _dot(made: Sum, found: Differences, sizes: Magnitude | None, tensor_cores: bool) -> Model:

@@ -150,17 +150,20 @@ def _steps(
     pairs: Iterable[tuple[torch.Tensor, torch.Tensor]], kept: torch.dtype, rms: float, count: int
 ) -> dict[str, float]:
     """The differences in spacings of a type: at what is expected (`SLACK` apart), and at the rms of that where it is smaller."""
-    square, largest, scaled = 0.0, 0.0, 0.0
+    square = largest = scaled = beyond = 0.0
     for actual, expected in pairs:
         error, expected, _ = _errors(actual, expected)
         if not error.numel():
             continue
         error = error.abs_()
         scaled = max(scaled, float((error / _spacing(expected.abs().clamp_(min=rms), kept)).max()))
-        steps = error.sub_(SLACK * rms).clamp_(min=0.0).div_(_spacing(expected, kept))
+        spacing = _spacing(expected, kept)
+        beyond = max(beyond, float((error - spacing).max()))
+        steps = error.sub_(SLACK * rms).clamp_(min=0.0).div_(spacing)
         square += float(steps.dot(steps))
         largest = max(largest, float(steps.max()))
-    return {"rms_steps": math.sqrt(square / count), "max_steps": largest, "max_scaled_steps": scaled}
+    told = {"rms_steps": math.sqrt(square / count), "max_steps": largest, "max_scaled_steps": scaled}
+    return told | {"max_beyond_spacing": beyond}
 
 
 def _spacing(values: torch.Tensor, kept: torch.dtype) -> torch.Tensor:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from triage.model import Differences
 from triage.numerics.formats import FORMATS, Format, UnknownFormat, format_of
+from triage.numerics.hidden_faults import QUANTIZED
 from triage.numerics.tolerance import Tolerance, one_two_five
 
 #: A mean is zero as far as chance goes if it is within so many of its standard deviations.
@@ -63,7 +64,7 @@ def by_spacings(found: Differences, placed: bool, real: bool) -> SpacingVerdict:
         )
     if not found.count or not found.unequal:
         return SpacingVerdict(False, "no element differs in a number")
-    if kept.exact and not real:
+    if kept.exact and not (real and kept.name in QUANTIZED):
         return SpacingVerdict(False, "integers are computed exactly")
     if placed:
         return SpacingVerdict(False, "the wrong elements form a pattern")

@@ -12,8 +12,9 @@ from triage.experiment.kernels import kernels_of, record_of
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import Compared, TwinRun, read
 from triage.lints.hazard import Hazard
-from triage.model import KernelRecord, Place, Statement
-from triage.numerics.pattern import UNPATTERNED, describe, pattern_of
+from triage.model import KernelRecord, Mismatch, Place, Statement
+from triage.numerics.pattern import FEW, UNPATTERNED, describe, pattern_of
+from triage.numerics.steps import by_spacings
 from triage.tools.base import Work
 
 #: The twin computes in Python what a GPU does in microseconds: seconds that an unchanged script may take on it.
@@ -103,18 +104,25 @@ def of_mismatch(kind: str, found: Compared | None, at: Place | None = None, **fi
 
 def hidden(run: TwinRun) -> list[Hazard]:
     """What comparisons that agreed let through, and what is no chance: wrong elements that have a place."""
-    found = []
-    for compared in run.comparisons:
-        wrong = compared.let_through
-        if wrong is None or UNPATTERNED.intersection(pattern_of(wrong).where):
-            continue
-        fields: dict[str, Any] = {
-            "ratio": compared.tolerance.get("max_mismatched_ratio"),
-            "where": describe(wrong),
-            "share": round(wrong.wrong / wrong.total, 4),
-        }
-        found.append(of_mismatch("comparison-hides-mismatch", compared, **fields))
-    return found
+    unwritten = [h for h in run.happenings if h.get("kind") == "never-written"]
+    no_block = "".join(f"; no block writes {h['count']} elements of {h['buffer']}" for h in unwritten[:1])
+    return [
+        of_mismatch(
+            "comparison-hides-mismatch",
+            compared,
+            ratio=compared.tolerance.get("max_mismatched_ratio"),
+            where=describe(compared.let_through) + no_block,
+        )
+        for compared in run.comparisons
+        if compared.let_through is not None and _has_place(compared.let_through)
+    ]
+
+
+def _has_place(wrong: Mismatch) -> bool:
+    """Whether wrong elements are so many, or so wrong, that their place is no chance."""
+    if UNPATTERNED.intersection(pattern_of(wrong).where) or (wrong.wrong <= FEW and not wrong.nan):
+        return False
+    return wrong.differences is None or not by_spacings(wrong.differences, placed=False, real=True).inside
 
 
 def script_file(work: Work) -> str:
