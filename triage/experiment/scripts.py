@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +28,7 @@ from triage.experiment.errors import Observed, errors_of, greeted, read_events, 
 from triage.experiment.events import read_json
 from triage.experiment.kernels import kernels_of
 from triage.experiment.process import DEFAULT_ARCH, OUTPUT_LIMIT, Subject
-from triage.experiment.scratch import Scratch
+from triage.experiment.scratch import Copies, Scratch
 from triage.model import ErrorRecord
 
 #: memory of all processes of a candidate, in bytes
@@ -77,12 +78,17 @@ class Shown:
 
     id: str
     status: str
-    errors: tuple[ErrorRecord, ...]
     executed: frozenset[int] | None
     seconds: float
     directory: Path
     why: str = ""
     arch: str | None = None
+    read_errors: Callable[[], Iterable[ErrorRecord]] = field(default=tuple, repr=False, compare=False)
+
+    @functools.cached_property
+    def errors(self) -> tuple[ErrorRecord, ...]:
+        """Read when somebody asks: who only wants to know whether a candidate passes does not."""
+        return tuple(sorted(self.read_errors(), key=lambda error: not (error.recovered or error.stubbed)))
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,7 @@ class ScriptRunner(Client):
         #: experiments that were run, not answered from disk
         self.count = 0
         self.jobs = jobs or min(_cores(), MOST_JOBS)
+        self.copies = Copies(Scratch(self.cwd, ()), directory)
         self._running: dict[str, Running] = {}
         self._given_up: set[str] = set()
         self._seen_arch: str | None = None
@@ -154,12 +161,15 @@ class ScriptRunner(Client):
     def look_around(self) -> None:
         """Note the files that candidates get a copy of, or import."""
         without = {self.directory, *self.outputs}
+        self.copies.close()
         self.scratch = Scratch.of(self.cwd, without)
+        self.copies = Copies(self.scratch, self.directory)
         modules = (path for path in Scratch.of(self.path.parent, without).files if path.suffix == ".py")
         self._around = _fingerprint({*modules, *self.scratch.files})
 
     def close(self) -> None:
         super().close()
+        self.copies.close()
         for name in self._given_up:
             shutil.rmtree(self.directory / name, ignore_errors=True)
         self._given_up.clear()
@@ -303,7 +313,7 @@ class ScriptRunner(Client):
         others = {path: directory / f"other-{number}.py" for number, (path, _) in enumerate(candidate.others)}
         for path, changed in candidate.others:
             others[path].write_text(changed, encoding="utf-8", newline="")
-        self.scratch.make(directory / "work")
+        self.copies.lend(directory / "work")
         subject = Subject(
             script=self.path,
             argv=candidate.argv,
@@ -342,6 +352,7 @@ class ScriptRunner(Client):
             if (result.get("facts") or {}).get("cold") and name not in self._given_up:
                 self._execute_cold(running.subject, running.directory, running.seconds)
         finally:
+            self.copies.take_back(running.directory / "work")
             for scratch in SCRATCH:
                 shutil.rmtree(running.directory / scratch, ignore_errors=True)
         if name in self._given_up:
@@ -392,18 +403,21 @@ class ScriptRunner(Client):
             python=self.python,
         )
         status, why = _status(result, read_exit(directory), greeted(events))
-        found = errors_of(observed, observed.readings()) if status != "infra_error" or greeted(events) else []
+
+        def read_errors() -> Iterable[ErrorRecord]:
+            return errors_of(observed, observed.readings()) if status != "infra_error" or greeted(events) else ()
+
         device: Mapping[str, Any] = next((e for e in reversed(events) if e["type"] == "device"), {})
         self._seen_arch = device.get("arch") or self._seen_arch
         return Shown(
             id=id,
             status=status,
-            errors=tuple(sorted(found, key=lambda error: not (error.recovered or error.stubbed))),
             executed=_executed(directory / "executed"),
             seconds=float(result.get("seconds") or 0.0),
             directory=directory,
             why=why,
             arch=device.get("arch"),
+            read_errors=read_errors,
         )
 
 
