@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from triage.experiment.twin import Compared, TwinRun
+from triage.model import Mismatch
+from triage.tools.twin_runs import of_happenings
+
 ROOT = Path(__file__).resolve().parents[2]
 SUM = """
 import tilelang
@@ -88,3 +92,30 @@ def test_what_is_too_large_for_the_twin_is_no_fault(tmp_path: Path) -> None:
     assert report["verdict"]["state"] == "healthy" and "values were not computed" in report["verdict"]["title"]
     facts = {fact["name"]: fact["value"] for fact in report["facts"]}
     assert facts["twin.computed"] == 0 and facts["twin.reason"]
+
+
+UNWRITTEN = SUM.replace("            T.clear(total)\n", "")
+
+
+def test_memory_that_nobody_wrote_is_named_where_it_spoils_the_result(tmp_path: Path) -> None:
+    verdict = triage(tmp_path, UNWRITTEN)["verdict"]
+    assert verdict["state"] == "localized" and verdict["category"] == "correctness"
+    assert UNWRITTEN.splitlines()[verdict["location"]["line"] - 1].strip() in (
+        "total[0] = total[0] + s[0]",
+        'total = T.alloc_fragment((1,), "float32")',
+    )
+
+
+def a_run(nan: int, matched: bool) -> TwinRun:
+    met = {"kind": "uninitialized-read", "buffer": "x", "count": 1, "place": {"file": "kernel.py", "line": 3}}
+    mismatch = Mismatch((8,), "float32", wrong=2, total=8, nan=nan)
+    compared = Compared(
+        "m1", "torch.allclose", None, matched, {}, mismatch=None if matched else mismatch, of_kernel=True
+    )
+    return TwinRun(1, {}, (compared,), 0, (met,), nan, not matched, "succeeded" if matched else "failed")
+
+
+def test_memory_that_nobody_wrote_accuses_only_where_it_reached_what_was_compared() -> None:
+    assert [hazard.kind for hazard in of_happenings(a_run(nan=2, matched=False))] == ["read-of-unwritten"]
+    assert of_happenings(a_run(nan=0, matched=False)) == []
+    assert of_happenings(a_run(nan=0, matched=True)) == []

@@ -9,7 +9,7 @@ from triage.graph.spec import ToolSpec
 from triage.model import Fact, NotChecked, StepOutcome, StepStatus
 from triage.numerics.pattern import pattern_of
 from triage.tools.base import Result, Work
-from triage.tools.twin_runs import hidden, of_happening, of_mismatch, run_unchanged, unchanged, wrong
+from triage.tools.twin_runs import hidden, of_happenings, of_mismatch, run_unchanged, unchanged, wrong
 
 SPEC = ToolSpec(
     "cpu-twin",
@@ -34,7 +34,7 @@ def run(work: Work) -> Result:
     if shown.status == "infra_error":
         return Result(status=StepStatus.FAILED, detail=f"the twin came to no end: {shown.why}")
     verdict = run.verdict
-    hazards = [hazard for hazard in map(of_happening, run.happenings) if hazard is not None]
+    hazards = of_happenings(run)
     if verdict == "mismatched":
         hazards.append(of_mismatch("wrong-on-twin", wrong(run)))
     hazards += hidden(run)

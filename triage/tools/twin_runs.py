@@ -73,8 +73,21 @@ def patterns(run: TwinRun) -> list[str]:
     return [word for pattern in found for word in (pattern.values, *pattern.where)]
 
 
-def of_happening(happening: Mapping[str, Any]) -> Hazard | None:
-    """What no right kernel does, as the rules match it; None for what is not always wrong."""
+def of_happenings(run: TwinRun) -> list[Hazard]:
+    """What the interpreter met in a run whose result is wrong.
+
+    Alone it accuses nobody: a right kernel may read a column that it then masks. A value that nobody wrote counts only if it reached
+    what was compared, which shows as NaN.
+    """
+    if run.verdict != "mismatched":
+        return []
+    spoilt = any(c.mismatch and c.mismatch.nan for c in run.comparisons) or (bool(run.nan) and wrong(run) is None)
+    met = (h for h in run.happenings if spoilt or h.get("kind") != "uninitialized-read")
+    return [hazard for hazard in map(_of_happening, met) if hazard is not None]
+
+
+def _of_happening(happening: Mapping[str, Any]) -> Hazard | None:
+    """A happening as the rules match it; None for a kind that no rule knows."""
     kind = HAZARDS.get(str(happening.get("kind")))
     if kind is None:
         return None
