@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from triage.experiment.twin import Compared, TwinRun
-from triage.model import Mismatch
+from triage.model import Mismatch, Output
 from triage.tools.twin_runs import of_happenings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,7 +110,13 @@ def a_run(nan: int, matched: bool) -> TwinRun:
     met = {"kind": "uninitialized-read", "buffer": "x", "count": 1, "place": {"file": "kernel.py", "line": 3}}
     mismatch = Mismatch((8,), "float32", wrong=2, total=8, nan=nan)
     compared = Compared(
-        "m1", "torch.allclose", None, matched, {}, mismatch=None if matched else mismatch, of_kernel=True
+        "m1",
+        "torch.allclose",
+        None,
+        matched,
+        {},
+        mismatch=None if matched else mismatch,
+        written=(Output("main", "Y"),),
     )
     return TwinRun(1, {}, (compared,), 0, (met,), nan, not matched, "succeeded" if matched else "failed")
 
