@@ -196,10 +196,11 @@ class Differences:
     """How far all elements of a tensor are from their references, in numbers.
 
     Of the `count` elements with numbers on both sides: those that are `unequal`, and absolute errors; `gain` is sum(error * expected) /
-    sum(expected^2), None where nothing but zero is expected. `expected` is the type of the reference, `kept` the coarsest that the
-    values on both sides were kept in. `*_steps` are errors in spacings of that type, where the reference lies, less an absolute error that is
+    sum(expected^2), None where nothing but zero is expected. `expected` is the type that the reference was rounded to, `kept` the coarsest
+    that either side was. `*_steps` are errors in spacings of that type, where the reference lies, less an absolute error that is
     nothing beside the rms of the references; `max_scaled_steps` in spacings at that rms, for references below it. `max_beyond_spacing` is the
-    largest absolute error less one spacing of its own element. `nonfinite` counts
+    largest absolute error less one spacing of its own element; `lean` the part of the result by which values lie to one side of the
+    references, both as `kept` holds them, with its standard deviation by chance. `nonfinite` counts
     the elements that have no number on one side only, or another infinity.
     """
 
@@ -219,6 +220,8 @@ class Differences:
     max_steps: float = 0.0
     max_scaled_steps: float = 0.0
     max_beyond_spacing: float = 0.0
+    lean: float = 0.0
+    lean_by_chance: float = 0.0
 
 
 @dataclass(frozen=True)

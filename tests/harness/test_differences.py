@@ -52,11 +52,27 @@ def test_numbers_on_one_side_only_are_counted_and_left_out(measure) -> None:
 def test_errors_are_counted_in_spacings_of_the_type_that_values_were_kept_in(measure, expected, dtype, spacing) -> None:
     reference = torch.tensor([expected], dtype=torch.float64)
     found = measure(reference + 3 * spacing, reference, getattr(torch, dtype))
-    assert (found.kept, found.expected) == (dtype, "float64")
+    assert found.kept == dtype
     left = max(0.0, 3 - 32 * 2**-24 * abs(expected) / spacing)
-    assert found.max_steps == pytest.approx(left, abs=1e-6) and found.max_scaled_steps == pytest.approx(
-        3, abs=1e-6
-    )
+    assert found.max_steps == pytest.approx(left, abs=1e-6) and found.max_scaled_steps == pytest.approx(3, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "float8_e4m3fn", "bfloat16", "float16"])
+@pytest.mark.parametrize("scale", [0.5, 1.0, 5000.0])
+def test_a_reference_that_was_rounded_before_a_cast_counts_as_rounded(measure, dtype, scale) -> None:
+    torch.manual_seed(0)
+    exact = torch.randn(500) * min(scale, torch.finfo(getattr(torch, dtype)).max / 8)
+    rounded = exact.to(getattr(torch, dtype)).float()
+    found = measure(exact, rounded, torch.float32)
+    assert (found.expected, found.kept) == (dtype, dtype)
+    assert measure(rounded, exact, torch.float32).kept == "float32"  # a launch that rounds too much is not excused
+    assert measure(rounded, exact).kept == dtype
+
+
+@pytest.mark.parametrize("most", [2, 50, 256, 2000])
+def test_counts_are_no_rounded_numbers(measure, most) -> None:
+    counts = torch.randint(0, most, (1000,)).float()
+    assert measure(counts, counts + 1).kept == "float32"
 
 
 def test_pieces_make_the_same_as_the_whole(measure, harness, monkeypatch) -> None:

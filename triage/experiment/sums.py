@@ -35,7 +35,7 @@ class Sum:
     """One element of an output is a sum of `terms` products (`gemm`) or elements (`reduction`).
 
     `inputs` are the types of the operands, `operands` the parameters that they are copied from, and `rounds_inputs` tells whether the copy
-    rounds them; `kept` is the coarsest type that the finished sum goes through. `parts`: how many partial sums atomics add up, 0 for
+    rounds them; `kept` is the type of the output. `parts`: how many partial sums atomics add up, 0 for
     no atomics. `at` is where the accumulator (`buffer`) is allocated.
     """
 
@@ -58,6 +58,9 @@ def sum_of(record: KernelRecord, argument: str) -> Sum:
     if output is None or not output.param:
         raise NotASum(f"{argument} is no buffer that the kernel's record knows")
     accumulator, types, parts = _copied_from(program, output)
+    narrow = max(types, key=_unit)
+    if _unit(narrow) > _unit(output.dtype):
+        raise NotASum(f"the sum is rounded to {narrow} on its way to {shown(output)}, which could hold more")
     kind, terms, operands = _terms(program, accumulator)
     parameters = [_parameter(program, operand) for operand in operands]
     return Sum(
@@ -66,7 +69,7 @@ def sum_of(record: KernelRecord, argument: str) -> Sum:
         inputs=tuple(operand.dtype for operand in operands),
         operands=tuple(parameter.name for parameter in parameters),
         accumulator=accumulator.dtype,
-        kept=max(types, key=_unit),
+        kept=output.dtype,
         buffer=shown(accumulator),
         at=accumulator.at,
         parts=parts,

@@ -12,8 +12,8 @@ from triage.numerics.measured import Measured
 from triage.numerics.operations import sum_model
 from triage.numerics.pattern import UNPATTERNED, pattern_of
 from triage.numerics.rounding import accumulator_of
-from triage.numerics.steps import by_spacings
-from triage.numerics.tolerance import NORMAL, POSITIVE, Data, Dot, Model, Tolerance, dot_model
+from triage.numerics.steps import by_spacings, leans
+from triage.numerics.tolerance import NORMAL, POSITIVE, RMS_FACTOR, Data, Dot, Model, Tolerance, dot_model
 from triage.numerics.verdict import UNEVEN, Verdict, verdict
 
 #: results whose mean magnitude is this part of their root mean square have one sign
@@ -90,9 +90,9 @@ def _by_sum(made: Sum, found: Differences, magnitudes: Mapping[str, Sequence[flo
     measured = _measured(made, found, sizes)
     told = verdict(model, measured)
     if told.kind == "inside":
-        near_zero = _beyond_spacing(model, measured, found)
-        if near_zero is not None:
-            return Judged(False, near_zero, sum=made, measured=told.measured, expected=told.expected)
+        other = _not_rounding(model, measured, found)
+        if other is not None:
+            return Judged(False, other, sum=made, measured=told.measured, expected=told.expected)
         return replace(_judged(True, told, made), says=_as_much(made))
     if told.kind == "accumulator":
         return _judged(False, told, made)
@@ -135,17 +135,22 @@ def _measured(made: Sum, found: Differences, sizes: Magnitude | None) -> Measure
     )
 
 
-def _beyond_spacing(model: Model, measured: Measured, found: Differences) -> str | None:
-    """What no single element may be off by: a spacing of what it is stored as, and the error of the sum in its wider accumulator.
+def _not_rounding(model: Model, measured: Measured, found: Differences) -> str | None:
+    """What shows an error of the sum where that of the store is far larger, as in types of few bits.
 
-    The error of all elements together is mostly that of the store, and would hide a lost term where a type has few bits.
+    No single element may be off by more than a spacing of what it is stored as, and what its sum may be in the wider accumulator; and
+    the store rounds to both sides alike.
     """
     sum_alone = replace(model, terms=tuple(term for term in model.terms if not term.bounded))
     s = measured.rms_s if measured.rms_s is not None else model.s * measured.rms_result / (model.r or 1.0)
     most = sum_alone.limit(UNEVEN * max(s, measured.max_result), measured.max_result)
-    if found.max_beyond_spacing <= most:
-        return None
-    return f"an element is off by {found.max_beyond_spacing:.2g} beside a spacing of {found.kept}, its sum by at most {most:.2g}"
+    if found.max_beyond_spacing > most:
+        off = f"an element is off by {found.max_beyond_spacing:.2g} beside a spacing of {found.kept}"
+        return f"{off}, and its sum by at most {most:.2g}"
+    by_sum = RMS_FACTOR * sum_alone.rms(s, measured.rms_result) / (measured.rms_result or 1.0)
+    if leans(found, format_of(found.kept), by_sum):
+        return f"the differences lean to one side, by {found.lean:.2g} of the result on average"
+    return None
 
 
 def _dot(made: Sum, found: Differences, sizes: Magnitude | None, tensor_cores: bool) -> Model:

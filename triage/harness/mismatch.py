@@ -33,6 +33,10 @@ PIECE = 1 << 22
 SLACK = 32 * 2.0**-24
 #: where the script's own bound is not known, elements are wrong whose error is above this part of the largest
 LARGE = 1 / 16
+#: types to which values are rounded, the coarsest first
+NARROW = (torch.float8_e5m2, torch.float8_e4m3fn, torch.bfloat16, torch.float16)
+#: so many values show which precision they have, if so large a part of them needs its last digit: half of all numbers do
+TELLING, USED = 64, 1 / 3
 #: integers to which kernels round real numbers; wider ones hold counts and indices
 QUANTIZED = (torch.int8, torch.uint8)
 
@@ -101,11 +105,17 @@ def summarize(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor)
 
 
 def differences(actual: torch.Tensor, expected: torch.Tensor, types: Iterable[torch.dtype]) -> dict[str, Any]:
-    """How far all elements are from what is expected (`model.Differences` as JSON); `types` are those that the values were kept in."""
-    types = [actual.dtype, expected.dtype, *types]
-    kept = max(types, key=_coarseness)
+    """How far all elements are from what is expected (`model.Differences` as JSON); `types` are those that a launch wrote `actual` in.
+
+    A side that was rounded and then cast to a wider type counts as of the type that it was rounded to; of `actual` only where no
+    launch is known: one that rounds more than its output needs is to be found, and not to be excused.
+    """
+    written = list(types) or [_held(actual)]
+    fits = [kind for kind in types if kind.is_floating_point and same_values(expected.to(kind), expected)]
+    reference = max((expected.dtype, _held(expected), *fits), key=_coarseness)
+    kept = max((actual.dtype, reference, *written), key=_coarseness)
     told: dict[str, Any] = {
-        "expected": _name(expected.dtype),
+        "expected": _name(reference),
         "kept": _name(kept),
         "nonfinite": 0,
         "unequal": 0,
@@ -136,6 +146,26 @@ def differences(actual: torch.Tensor, expected: torch.Tensor, types: Iterable[to
     return told | _steps(pairs, kept, rms, count)
 
 
+def _held(values: torch.Tensor) -> torch.dtype:
+    """The coarsest type that holds all values, if they show its precision; their own if not.
+
+    Whole numbers below the point where a type's spacing exceeds 1 show none: counts are no rounded numbers.
+    """
+    if not values.is_floating_point() or not values.numel():
+        return values.dtype
+    some = values.reshape(-1)[:: values.numel() // SAMPLE * 2 + 1].double()
+    some = some[some.isfinite() & (some != 0)]
+    mantissa = some.frexp().mantissa
+    for kind in NARROW:
+        digits = 1 - int(math.log2(torch.finfo(kind).eps))
+        last = torch.ldexp(mantissa, torch.tensor(digits, device=some.device))
+        if bool((last == last.round()).all()):
+            shown = last[(some != some.round()) | (some.abs() >= 2**digits)]
+            enough = len(shown) >= TELLING and float((shown.remainder(2) != 0).double().mean()) >= USED
+            return kind if enough else values.dtype
+    return values.dtype
+
+
 def _errors(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
     """The errors of the elements with numbers on both sides, what is expected there, and how many others do not agree."""
     actual, expected = actual.double(), expected.double()
@@ -150,11 +180,14 @@ def _steps(
     pairs: Iterable[tuple[torch.Tensor, torch.Tensor]], kept: torch.dtype, rms: float, count: int
 ) -> dict[str, float]:
     """The differences in spacings of a type: at what is expected (`SLACK` apart), and at the rms of that where it is smaller."""
-    square = largest = scaled = beyond = 0.0
+    square = largest = scaled = beyond = mean = product = stored_square = 0.0
     for actual, expected in pairs:
         error, expected, _ = _errors(actual, expected)
         if not error.numel():
             continue
+        stored = _stored(error, expected, kept)
+        mean, product = mean + float(stored.sum()), product + float(stored.dot(expected))
+        stored_square += float(stored.dot(stored))
         error = error.abs_()
         scaled = max(scaled, float((error / _spacing(expected.abs().clamp_(min=rms), kept)).max()))
         spacing = _spacing(expected, kept)
@@ -163,7 +196,19 @@ def _steps(
         square += float(steps.dot(steps))
         largest = max(largest, float(steps.max()))
     told = {"rms_steps": math.sqrt(square / count), "max_steps": largest, "max_scaled_steps": scaled}
-    return told | {"max_beyond_spacing": beyond}
+    told["max_beyond_spacing"] = beyond
+    if rms:
+        told["lean"] = max(mean / count / rms, product / count / rms**2, key=abs)
+        told["lean_by_chance"] = math.sqrt(stored_square) / count / rms
+    return told
+
+
+def _stored(error: torch.Tensor, expected: torch.Tensor, kept: torch.dtype) -> torch.Tensor:
+    """The errors beside what is expected as a type holds it: rounding values that all lie between two numbers of it leans to one side."""
+    if not kept.is_floating_point:
+        return error
+    error = error - (expected.to(kept).double() - expected)
+    return error.nan_to_num_(0.0, 0.0, 0.0)  # beyond what the type can hold
 
 
 def _spacing(values: torch.Tensor, kept: torch.dtype) -> torch.Tensor:

@@ -7,7 +7,6 @@ out is beside a small result; they lean to one side, as a factor or a truncation
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from triage.model import Differences
@@ -71,10 +70,8 @@ def by_spacings(found: Differences, placed: bool, real: bool) -> SpacingVerdict:
     size = _of_size(found, kept)
     if size is not None:
         return SpacingVerdict(False, size)
-    if _leans(found, kept):
-        return SpacingVerdict(
-            False, f"the differences lean to one side: by {_lean(found):.2g} of the result on average"
-        )
+    if leans(found, kept):
+        return SpacingVerdict(False, f"the differences lean to one side: by {found.lean:.2g} of the result on average")
     return SpacingVerdict(True, _says(found), _allowed(found, kept))
 
 
@@ -93,16 +90,9 @@ def _of_size(found: Differences, kept: Format) -> str | None:
     return None
 
 
-def _lean(found: Differences) -> float:
-    mean = found.mean_error / found.rms_expected if found.rms_expected else 0.0
-    return max(mean, found.gain or 0.0, key=abs)
-
-
-def _leans(found: Differences, kept: Format) -> bool:
-    if not found.rms_expected:
-        return False
-    chance = CHANCE * found.rms_error / found.rms_expected / math.sqrt(found.count)
-    return abs(_lean(found)) > max(chance, LEAN * kept.u, LEAN_OF_SINGLE)
+def leans(found: Differences, kept: Format, allowed: float = 0.0) -> bool:
+    """Whether differences lean to one side by more than chance makes, and more than is `allowed`, a part of the result."""
+    return abs(found.lean) > max(CHANCE * found.lean_by_chance, LEAN * kept.u, LEAN_OF_SINGLE, allowed)
 
 
 def _says(found: Differences) -> str:
