@@ -1,4 +1,4 @@
-"""Try edits of a wrong kernel on the CPU twin: which of them make its comparison agree, also with other inputs?
+"""Try edits of a wrong kernel on the CPU twin: which of them make its comparison agree, also with other inputs and sizes?
 
 One statement whose edit restores the agreement is where the fault is; of several statements any may be.
 """
@@ -9,35 +9,50 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from triage.experiment.errors import read_events
-from triage.experiment.repairs import Edit
+from triage.experiment.repairs import LESS_USUAL, MOVABLE, Edit, other_sizes
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import TwinRun, read
 
 #: other inputs with which an edit has to agree, too
 SEEDS = (1, 2)
-#: what the last block of a right kernel does, too: TileLang reads zeros there and drops what is written
-HARMLESS = ("oob-read", "oob-write")
 #: a changed copy may take so many times as long as the unchanged one, and so many seconds at least
 PATIENCE, SHORTEST = 4.0, 10.0
+#: what the last block of a right kernel does, too: TileLang reads zeros there and drops what is written
+HARMLESS = ("oob-read", "oob-write")
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """The edits that restore the agreement, at most one a statement. `tried` of `count` edits were run; `alone`: with other seeds, too."""
+    """The edits that restore the agreement, at most one a statement, also with other inputs.
+
+    `tried` of `count` edits were run or need not be. `settled`: of the other statements all edits were tried that are as usual as the
+    found ones, or less usual only. `doubtful` are those of the edits with which the script fails with other sizes, so that they may
+    fit its own sizes only.
+    """
 
     edits: tuple[Edit, ...] = ()
     tried: int = 0
     count: int = 0
+    settled: bool = False
+    doubtful: tuple[Edit, ...] = ()
 
     @property
-    def finished(self) -> bool:
-        return self.tried >= self.count
+    def alone(self) -> Edit | None:
+        """The edit of the only statement that can be repaired, if nothing speaks against that it is the wrong one."""
+        return self.edits[0] if len(self.edits) == 1 and not self.reservation else None
 
-
-def _worst(run: TwinRun) -> set[tuple[str, str]]:
-    """What no right kernel does, by kind and buffer."""
-    found = {(str(h.get("kind")), str(h.get("buffer"))) for h in run.happenings}
-    return {(kind, buffer) for kind, buffer in found if kind not in HARMLESS}
+    @property
+    def reservation(self) -> str:
+        """What else may be wrong than the first of the edits; empty where nothing is known."""
+        if len(self.edits) > 1:
+            return f"so it does with changes of {len(self.edits)} statements in all"
+        if self.doubtful:
+            return "but not with other sizes"
+        if not self.settled:
+            return "not all usual changes of other statements were tried"
+        if any(edit.kind == MOVABLE for edit in self.edits):
+            return "it may be missing in any statement that the value goes through"
+        return ""
 
 
 class Search:
@@ -54,56 +69,90 @@ class Search:
         left: Callable[[], float],
         progress: Callable[[str], None] = lambda line: None,
     ) -> Repaired:
-        """Try the edits in their order, as long as there is time; of a statement that was repaired no further ones."""
+        """Try the edits in their order, as long as there is time (`left() > 0`).
+
+        Of a statement that was repaired no further ones are tried, and of the others none that is rare where a usual one has done.
+        """
+        texts = {edit.apply(source): edit for edit in reversed(edits)}
+        edits = [edit for edit in edits if texts[edit.apply(source)] is edit]
         looked_at: set[Edit] = set()
         passing: list[Edit] = []
-        repaired: set[tuple[int, int]] = set()
-
-        def open_edits() -> list[Edit]:
-            return [e for e in edits if e not in looked_at and (e.line, e.end) not in repaired]
-
-        while remaining := open_edits():
-            running = {self._copy(edit.apply(source)): edit for edit in remaining}
-
-            def wanted(shown: Shown, running: dict[Candidate, Edit] = running) -> bool:
-                return self._agrees(shown)
-
-            tried: list[Candidate] = []
-
-            def coming(running: dict[Candidate, Edit] = running, tried: list[Candidate] = tried) -> Iterator[Candidate]:
-                for copy in running:
-                    if left() <= 0:
-                        return
-                    tried.append(copy)
-                    yield copy
-
-            found = self.runner.first(coming(), wanted, self.limit)
-            if found is None:
-                looked_at |= {running[copy] for copy in tried}
+        while remaining := self._open(edits, looked_at, passing):
+            edit, tried = self._next(source, remaining, left)
+            looked_at.update(tried)
+            if edit is None:
                 break
-            edit = running[found[0]]
-            looked_at |= {running[copy] for copy in tried[: tried.index(found[0]) + 1]}
-            repaired.add((edit.line, edit.end))
-            passing.append(edit)
-            progress(f"line {edit.line}: {edit.says} restores the agreement")
-        sure = [edit for edit in passing if self._also_with_others(edit.apply(source))]
-        gone = sum((e.line, e.end) in repaired and e not in looked_at for e in edits)
-        return Repaired(tuple(sure), len(looked_at) + gone, len(edits))
+            if self._also_with_others(source, edit):
+                passing.append(edit)
+                progress(f"line {edit.line}: {edit.says} restores the agreement")
+        still_open = self._open(edits, looked_at, passing)
+        return Repaired(
+            edits=tuple(passing),
+            tried=len(edits) - len(still_open),
+            count=len(edits),
+            settled=bool(passing) and not still_open,
+            doubtful=tuple(edit for edit in passing if not self._also_larger(source, edit)),
+        )
 
-    def _copy(self, source: str) -> Candidate:
-        return replace(self.candidate, source=source)
+    @staticmethod
+    def _open(edits: Sequence[Edit], looked_at: set[Edit], passing: Sequence[Edit]) -> list[Edit]:
+        """The edits that are still to be tried."""
+        repaired = {(edit.line, edit.end) for edit in passing}
+        rarest = max(LESS_USUAL, *(edit.rare for edit in passing)) if passing else None
+        return [
+            edit
+            for edit in edits
+            if edit not in looked_at
+            and (edit.line, edit.end) not in repaired
+            and (rarest is None or edit.rare <= rarest)
+        ]
 
-    def _also_with_others(self, source: str) -> bool:
-        copy = self._copy(source)
+    def _next(self, source: str, edits: Sequence[Edit], left: Callable[[], float]) -> tuple[Edit | None, list[Edit]]:
+        """The first edit that restores the agreement, and those that were looked at until then."""
+        copies = {replace(self.candidate, source=edit.apply(source)): edit for edit in reversed(edits)}
+        tried: list[Candidate] = []
+
+        def coming() -> Iterator[Candidate]:
+            for copy in reversed(copies):
+                if left() <= 0:
+                    return
+                tried.append(copy)
+                yield copy
+
+        found = self.runner.first(coming(), self._agrees, self.limit)
+        if found is None:
+            return None, [copies[copy] for copy in tried]
+        return copies[found[0]], [copies[copy] for copy in tried[: tried.index(found[0]) + 1]]
+
+    def _also_with_others(self, source: str, edit: Edit) -> bool:
+        copy = replace(self.candidate, source=edit.apply(source))
         others = [replace(copy, twin=(*(copy.twin or ()), ("seed", seed))) for seed in SEEDS]
         return all(self._agrees(self.runner.run(other, self.limit)) for other in others)
+
+    def _also_larger(self, source: str, edit: Edit) -> bool:
+        """Whether nothing is wrong with other sizes either; True where the script does not come so far with them."""
+        sizes = [size for size in other_sizes(source) if all(size[:2] != change[:2] for change in edit.changes)]
+        if not sizes:
+            return True
+        larger = replace(edit, changes=(*edit.changes, *sizes)).apply(source)
+        run = self._read(self.runner.run(replace(self.candidate, source=larger), self.limit))
+        return run.verdict != "mismatched"
+
+    def _read(self, shown: Shown) -> TwinRun:
+        return read(read_events(shown.directory), shown.status, self.runner.blob)
 
     def _agrees(self, shown: Shown) -> bool:
         """Whether the script now comes to its end, its launches computed, and with comparisons of the kind that failed."""
         if shown.status != "succeeded":
             return False
-        run = read(read_events(shown.directory), shown.status, self.runner.blob)
+        run = self._read(shown)
         wrong = {c.function for c in self.start.comparisons if not c.matched and c.by_function}
         if run.nan > self.start.nan or _worst(run) - _worst(self.start):
             return False  # a check of the largest error does not see NaN
         return run.passes and run.computed >= self.start.computed and wrong <= {c.function for c in run.comparisons}
+
+
+def _worst(run: TwinRun) -> set[tuple[str, str]]:
+    """What no right kernel does, by kind and buffer."""
+    found = {(str(h.get("kind")), str(h.get("buffer"))) for h in run.happenings}
+    return {(kind, buffer) for kind, buffer in found if kind not in HARMLESS}

@@ -46,10 +46,18 @@ def run(work: Work) -> Result:
             shown, start = run_unchanged(work, runner, candidate)
             if start.verdict != "mismatched":
                 return Result(detail="the unchanged script does not fail on the twin here")
-            lines = set().union(*(lines_of(record, file) for record in records(shown, runner)))
+            lines = {id: lines_of(record, file) for id, record in records(shown, runner).items()}
+            wrote = {
+                output.kernel for compared in start.comparisons if not compared.matched for output in compared.written
+            }
             found = Search(runner, candidate, start, shown.seconds).run(
                 candidate.source,
-                edits(candidate.source, lines, patterns(start)),
+                edits(
+                    candidate.source,
+                    set().union(*lines.values()),
+                    patterns(start),
+                    set().union(*(lines[id] for id in wrote & lines.keys())),
+                ),
                 lambda: deadline - time.monotonic(),
                 work.progress,
             )
@@ -73,10 +81,15 @@ def _hazards(found: Repaired, file: str, fields: dict[str, object]) -> tuple[Haz
         return ()
     first = found.edits[0]
     labels = tuple(Label(file, edit.line, f"{edit.says}: this makes the result right, too") for edit in found.edits[1:])
-    alone = len(found.edits) == 1
-    told = {**fields, "change": first.says, "sort": first.kind, "count": len(found.edits), "finished": found.finished}
-    kind = "statement-repaired" if alone else "statements-repaired"
-    return (Hazard(kind, "run", Place(file, first.line), labels, told, "certain" if found.finished else "likely"),)
+    told = {
+        **fields,
+        "change": first.says,
+        "sort": first.kind,
+        "count": len(found.edits),
+        "reservation": found.reservation,
+    }
+    kind = "statement-repaired" if found.alone else "statements-repaired"
+    return (Hazard(kind, "run", Place(file, first.line), labels, told),)
 
 
 def _detail(found: Repaired) -> str:

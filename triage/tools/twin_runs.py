@@ -41,12 +41,10 @@ def run_unchanged(work: Work, runner: ScriptRunner, candidate: Candidate) -> tup
     return shown, read(read_events(shown.directory), shown.status, runner.blob)
 
 
-def records(shown: Shown, runner: ScriptRunner) -> Iterator[KernelRecord]:
-    """The kernels of a run, as far as they could be recorded."""
-    for kernel in kernels_of(read_events(shown.directory)).values():
-        record = record_of(kernel, runner.blob)
-        if record is not None:
-            yield record
+def records(shown: Shown, runner: ScriptRunner) -> dict[str, KernelRecord]:
+    """The kernels of a run by their ids, as far as they could be recorded."""
+    found = {id: record_of(kernel, runner.blob) for id, kernel in kernels_of(read_events(shown.directory)).items()}
+    return {id: record for id, record in found.items() if record is not None}
 
 
 def lines_of(record: KernelRecord, file: str) -> set[int]:

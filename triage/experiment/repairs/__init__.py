@@ -14,17 +14,18 @@ from collections.abc import Collection, Iterable, Sequence
 
 from triage.experiment.repairs.bounds import edit_grid, edit_loop
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import KINDS, LESS_USUAL, Edit, in_order
+from triage.experiment.repairs.edit import KINDS, LESS_USUAL, MOVABLE, Edit, in_order
 from triage.experiment.repairs.expressions import edit_expression
 from triage.experiment.repairs.indices import edit_every_name
 from triage.experiment.repairs.places import edit_place
 from triage.experiment.repairs.scope import Scope
+from triage.experiment.repairs.sizes import other_sizes
 from triage.experiment.repairs.sums import edit_sums
 from triage.experiment.repairs.syntax import expressions
 from triage.experiment.repairs.text import Text
 from triage.experiment.repairs.values import edit_assignment
 
-__all__ = ["KINDS", "LESS_USUAL", "Edit", "edits"]
+__all__ = ["KINDS", "LESS_USUAL", "MOVABLE", "Edit", "edits", "other_sizes"]
 
 #: floats and integers that an accumulator should not be made of by default
 WIDER = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "int16": "int32"}
@@ -42,10 +43,13 @@ def edits(source: str, lines: Iterable[int], patterns: Sequence[str] = (), wrong
         return []
     text = Text(source)
     found: list[Edit] = []
+    later: set[int] = set()
     for function in _kernel_functions(tree, frozenset(lines)):
         found += _edits_of(Draft(text, Scope(function)))
+        own = range(function.lineno, (function.end_lineno or function.lineno) + 1)
+        later.update(own if wrong and not set(wrong) & set(own) else ())
     distinct = {edit.changes: edit for edit in reversed(found)}
-    return in_order([edit for edit in found if distinct[edit.changes] is edit], patterns, wrong)
+    return in_order([edit for edit in found if distinct[edit.changes] is edit], patterns, later)
 
 
 def _kernel_functions(tree: ast.Module, lines: frozenset[int]) -> list[ast.FunctionDef]:

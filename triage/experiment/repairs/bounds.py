@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, RARE, USUAL
 from triage.experiment.repairs.expressions import edit_expression
-from triage.experiment.repairs.scope import ALTERNATIVES, PARALLEL, kind_of
+from triage.experiment.repairs.scope import PARALLEL, kind_of
 from triage.experiment.repairs.syntax import called, target_names
 
 
@@ -60,7 +60,7 @@ def _bound(draft: Draft, statement: ast.stmt, node: ast.expr) -> None:
             draft.swap(statement, divided[0], other, "bounds", LESS_USUAL)
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant) and inner.value == 1 and not isinstance(inner.value, bool):
-            for size in draft.scope.sizes[: 2 * ALTERNATIVES]:
+            for size in draft.scope.sizes:
                 draft.swap(statement, inner, size, "bounds", USUAL if inner is not node else LESS_USUAL)
     if isinstance(statement, ast.For):
         _up_to_counter(draft, statement, node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import LESS_USUAL, RARE, USUAL
+from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
 from triage.experiment.repairs.syntax import OPERATORS, called
 
 #: what a function is taken for, by its last name: first what is, often
@@ -33,9 +33,9 @@ def edit_call(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
     if name in ("exp", "exp2") and node.args:
         old = draft.text.of(node.args[0])
         lost, extra = (f"({old}) * {LOG2_E}", f"({old}) / {LOG2_E}")
-        draft.swap(statement, node.args[0], lost, "scale", USUAL if name == "exp2" else RARE)
-        draft.swap(statement, node.args[0], extra, "scale", LESS_USUAL if name == "exp" else RARE)
-        draft.swap(statement, node.args[0], f"-({old})", "scale", LESS_USUAL)
+        draft.swap(statement, node.args[0], lost, MOVABLE, USUAL if name == "exp2" else RARE)
+        draft.swap(statement, node.args[0], extra, MOVABLE, LESS_USUAL if name == "exp" else RARE)
+        draft.swap(statement, node.args[0], f"-({old})", MOVABLE, LESS_USUAL)
     if name in ("clear", "fill"):
         _initial(draft, statement, node)
     if name == "gemm":
@@ -139,7 +139,7 @@ def _cast(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
             draft.swap(statement, value, f"T.round({old})", "operator")
         else:
             for zero in _zeros(draft):
-                draft.swap(statement, value, f"({old}) - {zero}", "offset", LESS_USUAL)
+                draft.swap(statement, value, f"({old}) - {zero}", MOVABLE, LESS_USUAL)
 
 
 def _zeros(draft: Draft) -> list[int]:

@@ -12,17 +12,17 @@ Change = tuple[int, int, str]
 
 #: the kinds of edits, the likeliest first where nothing else is known
 KINDS = (
-    "bounds", "initial value", "condition", "index", "transposition", "scale", "operator", "reduction", "statement", "order", "data type", "offset",
+    "bounds", "initial value", "condition", "index", "transposition", "scale", "term", "operator", "reduction", "statement", "order", "data type", "offset",
 )  # fmt: skip
 #: … and which come before them, by what the pattern of the wrong elements says
 HINTS = {
     "tail": ("bounds", "condition", "offset"),
     "head": ("bounds", "condition", "offset"),
-    "scaled": ("scale", "operator", "statement", "initial value"),
+    "scaled": ("scale", "term", "operator", "statement", "initial value"),
     "transposed": ("transposition", "index"),
     "nan": ("initial value", "operator", "condition"),
     "some-nan": ("initial value", "condition", "operator"),
-    "inf": ("initial value", "operator", "scale"),
+    "inf": ("initial value", "operator", "scale", "term"),
     "zero": ("bounds", "index", "condition", "statement"),
     "periodic": ("index", "bounds", "offset"),
 }
@@ -36,6 +36,10 @@ OF_TURN = 2.0
 OF_GRADE = 7.0
 #: … and a kernel whose output nobody found wrong: as much as a grade
 OF_OTHERS = 7.0
+
+
+#: A missing factor, summand or sign can be put in wherever the value goes through: that one statement takes it says little of where it belongs.
+MOVABLE = "term"
 
 
 @dataclass(frozen=True)
@@ -56,11 +60,11 @@ class Edit:
         return text
 
 
-def in_order(edits: Sequence[Edit], patterns: Sequence[str], wrong: Collection[int] = ()) -> list[Edit]:
+def in_order(edits: Sequence[Edit], patterns: Sequence[str], later: Collection[int] = ()) -> list[Edit]:
     """By grade and kind, and within these one of every statement before the second of any; they overlap a little, so that
     a statement with few edits does not wait for all of a likely kind.
 
-    `patterns` are words about the wrong elements; `wrong` are lines of the kernels that wrote them, empty where that is not known.
+    `patterns` are words about the wrong elements; `later` are lines of kernels that did not write them.
     """
     hinted = [
         kind for pattern in patterns for word, kinds in HINTS.items() if pattern.startswith(word) for kind in kinds
@@ -69,9 +73,8 @@ def in_order(edits: Sequence[Edit], patterns: Sequence[str], wrong: Collection[i
     turns: dict[tuple[int, str, int], itertools.count[int]] = defaultdict(itertools.count)
 
     def cost(edit: Edit) -> float:
-        of_others = bool(wrong) and not any(edit.line <= line <= edit.end for line in wrong)
         turn = next(turns[edit.line, edit.kind, edit.rare])
-        return OF_KIND * ranks[edit.kind] + OF_TURN * turn + OF_GRADE * edit.rare + OF_OTHERS * of_others
+        return OF_KIND * ranks[edit.kind] + OF_TURN * turn + OF_GRADE * edit.rare + OF_OTHERS * (edit.line in later)
 
     keyed = [(cost(edit), number) for number, edit in enumerate(edits)]
     return [edits[number] for _, number in sorted(keyed)]

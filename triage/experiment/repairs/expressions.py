@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from triage.experiment.repairs.calls import LOG2_E, edit_call
 from triage.experiment.repairs.draft import Draft
@@ -23,8 +22,6 @@ COMPARED: dict[type[ast.cmpop], tuple[tuple[str, int], ...]] = {
     ast.Gt: ((">=", USUAL), ("<", LESS_USUAL), ("<=", LESS_USUAL)), ast.GtE: ((">", USUAL), ("<=", LESS_USUAL), ("<", LESS_USUAL)),
     ast.Eq: (("!=", LESS_USUAL),), ast.NotEq: (("==", LESS_USUAL),),
 }  # fmt: skip
-#: what a size that softmax divides by the root of is called
-OF_HEADS = re.compile(r"dim|^d$|^D$")
 
 
 def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: bool = False) -> None:
@@ -61,9 +58,6 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
         draft.swap(statement, node, new, "operator", LESS_USUAL)
     _left_out(draft, statement, node, index)
     _divisions(draft, statement, node, index)
-    if isinstance(node.op, ast.Mult) and not index:
-        for size in (size for size in draft.scope.sizes if OF_HEADS.search(size)):
-            draft.swap(statement, node, f"{left} * {right} * {size}**-0.5", "scale", LESS_USUAL)
     if isinstance(node.op, (ast.Add, ast.Sub)):
         _both_signs(draft, statement, node)
         _moved_in(draft, statement, node)
@@ -86,7 +80,7 @@ def _divisions(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) 
         draft.swap(statement, node, new, "bounds")
     if isinstance(node.op, (ast.FloorDiv, ast.Mod)) and isinstance(node.right, ast.Name):
         left, right = held(node.left, draft.text.of(node.left)), node.right.id
-        for size in draft.scope.alike(right):
+        for size in draft.scope.alike(right, statement):
             draft.swap(statement, node.right, f"({size} * {right})", "offset", LESS_USUAL)
             draft.swap(statement, node, f"{left} // ({size} // {right})", "offset", LESS_USUAL)
 

@@ -7,9 +7,12 @@ import itertools
 from collections import Counter
 
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import LESS_USUAL, USUAL
-from triage.experiment.repairs.scope import ALTERNATIVES
-from triage.experiment.repairs.syntax import expressions, indices_of, names_in
+from triage.experiment.repairs.edit import LESS_USUAL, RARE, USUAL
+from triage.experiment.repairs.scope import ALTERNATIVES, PARALLEL, kind_of
+from triage.experiment.repairs.syntax import ALLOCATING, called, expressions, indices_of, names_in
+
+#: so many other names are usual mistakes for one
+NEAREST = 3
 
 
 def edit_subscript(draft: Draft, statement: ast.stmt, node: ast.Subscript) -> None:
@@ -21,8 +24,10 @@ def edit_subscript(draft: Draft, statement: ast.stmt, node: ast.Subscript) -> No
         start = one.lower if isinstance(one, ast.Slice) else one
         if isinstance(start, (ast.Name, ast.BinOp)):
             old = draft.text.of(start)
-            for scalar in draft.scope.scalars[:ALTERNATIVES]:
-                draft.swap(statement, start, f"{old} - {scalar}", "offset", LESS_USUAL)
+            relative = draft.scope.compared_with(start.id) if isinstance(start, ast.Name) else []
+            for name in dict.fromkeys((*relative, *draft.scope.scalars[:ALTERNATIVES])):
+                if name not in names_in(start):
+                    draft.swap(statement, start, f"{old} - {name}", "offset", USUAL if name in relative else LESS_USUAL)
             for new in (f"{old} + 1", f"{old} - 1"):
                 draft.swap(statement, start, new, "offset", LESS_USUAL)
         if isinstance(node.value, ast.Name):
@@ -36,7 +41,7 @@ def _moved_on(draft: Draft, statement: ast.stmt, node: ast.Subscript, index: ast
     around = [name for name in draft.scope.counters_around(statement) if name not in used]
     blocks = [name for name in draft.scope.blocks if name not in used]
     if isinstance(start, ast.Constant) and start.value == 0:
-        for counter, size in itertools.product((*around, *blocks), draft.scope.sizes[: 2 * ALTERNATIVES]):
+        for counter, size in itertools.product((*around, *blocks), draft.scope.sizes):
             grade = USUAL if counter in around else LESS_USUAL
             if isinstance(index, ast.Slice) and index.upper is not None:
                 new = f"{counter} * {size}:{counter} * {size} + {draft.text.of(index.upper)}"
@@ -54,23 +59,35 @@ def _is_memory(draft: Draft, node: ast.Subscript) -> bool:
 
 
 def edit_name(draft: Draft, statement: ast.stmt, node: ast.Name, index: bool) -> None:
-    """Another name of the same sort."""
-    for other in draft.scope.alike(node.id):
-        draft.swap(statement, node, other, "index" if index else "operator")
+    """Another name of the same sort. Shapes of buffers and extents of parallel loops have to fit what they are used for."""
+    for number, other in enumerate(draft.scope.alike(node.id, statement)):
+        likely = number < NEAREST
+        if _fits(statement):
+            grade = RARE
+        elif draft.scope.in_kernel(statement):
+            grade = USUAL if likely else LESS_USUAL
+        else:
+            grade = LESS_USUAL if likely else RARE
+        draft.swap(statement, node, other, "index" if index else "scale", grade)
+
+
+def _fits(statement: ast.stmt) -> bool:
+    value = getattr(statement, "value", None)
+    allocates = isinstance(value, ast.Call) and called(value) in ALLOCATING
+    return allocates or (isinstance(statement, ast.For) and kind_of(statement) in PARALLEL)
 
 
 def edit_every_name(draft: Draft, statement: ast.stmt, following: ast.stmt | None) -> None:
-    """Another name wherever the statement says one, also in the next statement; or two of them exchanged throughout."""
+    """Another size wherever the statement says one, also in the next statement; or two block variables exchanged throughout."""
     nodes = _names(statement)
     times = Counter(node.id for node in nodes)
-    for name in times:
+    for name in (name for name in times if name in draft.scope.sizes):
         here = [node for node in nodes if node.id == name]
-        if len(here) > 1:
-            for other in draft.scope.alike(name):
+        beside = [node for node in _names(following) if node.id == name]
+        for other in draft.scope.alike(name, statement)[:NEAREST]:
+            if len(here) > 1:
                 _renamed(draft, statement, here, name, other)
-        beside = [node for node in _names(following) if node.id == name] if following is not None else []
-        if beside and name in draft.scope.sizes:
-            for other in draft.scope.alike(name):
+            if beside:
                 _renamed(draft, statement, [*here, *beside], name, other)
     for one, other in itertools.combinations([name for name in times if name in draft.scope.blocks], 2):
         changes = [

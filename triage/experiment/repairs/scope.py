@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import functools
+import re
 
 from triage.experiment.repairs.syntax import ALLOCATING, called, declares, launches, names_in, target_names
 
 #: how many other names are tried in the place of one
-ALTERNATIVES = 6
+ALTERNATIVES = 8
+#: parameters of a factory that are no sizes
+NO_SIZE = re.compile("dtype|thread|stage|causal|policy")
 #: parameters of a kernel that are memory are annotated so
 MEMORY = ("Tensor", "StridedTensor", "Buffer", "FragmentBuffer", "SharedBuffer", "ptr", "MeshTensor")
 SERIAL = ("Pipelined", "serial", "Serial", "range", "unroll", "Unroll", "Persistent")
@@ -41,6 +45,9 @@ class Scope:
         """The loops around a statement of a kernel, the innermost first."""
         return self._loops.get(id(statement), [])
 
+    def in_kernel(self, statement: ast.stmt) -> bool:
+        return id(statement) in self._loops or statement in self.kernels
+
     def serial_loops(self, statement: ast.stmt) -> list[ast.For]:
         return [loop for loop in self.loops(statement) if kind_of(loop) in SERIAL]
 
@@ -63,27 +70,26 @@ class Scope:
 
     @functools.cached_property
     def scalars(self) -> list[str]:
-        """Values that a statement gives a name: loaded or computed."""
-        return [name for name, value in self._named.items() if isinstance(value, (ast.Subscript, ast.BinOp))]
+        """Values that a statement of a kernel gives a name: loaded or computed."""
+        named = (name for kernel in self.kernels for name in self._named(kernel))
+        return list(dict.fromkeys(name for name in named if name not in self.buffers))
 
     @functools.cached_property
     def sizes(self) -> list[str]:
         """What the factory is given and makes of it, and numbers that the kernel is given."""
-        given: dict[str, None] = {}
-        for node in ast.walk(self.function):
-            if isinstance(node, ast.arg) and (node.annotation is None or not _is_memory(node.annotation)):
-                given[node.arg] = None
-        made = {name: None for name, value in self._named.items() if not isinstance(value, (ast.Subscript, ast.BinOp))}
-        return list({**given, **made})
+        found = dict.fromkeys(_numbers(self.function))
+        found |= dict.fromkeys(name for statement in self.beside() for name in self._named(statement))
+        return [name for name in found if name not in self.buffers and not NO_SIZE.search(name)]
 
-    @functools.cached_property
-    def _named(self) -> dict[str, ast.expr]:
-        named: dict[str, ast.expr] = {}
-        for node in ast.walk(self.function):
-            if isinstance(node, ast.Assign) and not isinstance(node.value, (ast.Constant, ast.Lambda)):
-                names = [t.id for t in node.targets if isinstance(t, ast.Name) and t.id not in self.buffers]
-                named |= dict.fromkeys(names, node.value)
-        return named
+    @staticmethod
+    def _named(root: ast.AST) -> list[str]:
+        """Names that are given to numbers of which something can be computed."""
+        found: list[str] = []
+        for node in ast.walk(root):
+            if isinstance(node, ast.Assign) and not isinstance(node.value, (ast.Lambda, ast.JoinedStr)):
+                text = isinstance(node.value, ast.Constant) and not isinstance(node.value.value, (int, float))
+                found += [] if text else [target.id for target in node.targets if isinstance(target, ast.Name)]
+        return found
 
     @functools.cached_property
     def memory(self) -> set[str]:
@@ -91,13 +97,28 @@ class Scope:
         arguments = (node for node in ast.walk(self.function) if isinstance(node, ast.arg))
         return {node.arg for node in arguments if node.annotation is not None and _is_memory(node.annotation)}
 
-    def alike(self, name: str) -> list[str]:
-        """Other names of the same sort: counters, or sizes; values that a statement gives a name are both."""
-        groups = [group for group in (self.counters, self.sizes) if name in group]
-        if name in self.scalars:
-            groups = [self.sizes, self.counters]
-        others = dict.fromkeys(other for group in groups for other in (*group, *self.scalars) if other != name)
-        return list(others)[:ALTERNATIVES]
+    def alike(self, name: str, statement: ast.stmt) -> list[str]:
+        """Other names of the same sort that a statement can use, the likeliest first: counters, sizes, or values that a
+        statement gives a name, which stand for either."""
+        if name in self.sizes:
+            near = sorted(self.sizes, key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
+            group = [*near, *self.scalars]
+        elif name in self.counters or name in self.scalars:
+            around = (counter for loop in self.loops(statement) for counter in target_names(loop.target))
+            known = [*around, *self.blocks]
+            group = [*self.blocks, *known, *self.scalars] if name in self.blocks else [*known, *self.scalars]
+        else:
+            return []
+        return [other for other in dict.fromkeys(group) if other != name][:ALTERNATIVES]
+
+    def compared_with(self, name: str) -> list[str]:
+        """Names that conditions of the function compare a value with."""
+        found: dict[str, None] = {}
+        for node in (n for n in ast.walk(self.function) if isinstance(n, ast.Compare)):
+            sides = [side.id for side in (node.left, *node.comparators) if isinstance(side, ast.Name)]
+            if name in sides:
+                found |= dict.fromkeys(side for side in sides if side != name)
+        return list(found)
 
     @functools.cached_property
     def extents(self) -> dict[str, ast.expr]:
@@ -143,6 +164,23 @@ class Scope:
 
     def movable(self, statement: ast.stmt) -> bool:
         return isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)) and not declares(statement)
+
+
+def _numbers(function: ast.FunctionDef) -> list[str]:
+    """The parameters of a function and of those in it that can be numbers."""
+    found: list[str] = []
+    for inner in (node for node in ast.walk(function) if isinstance(node, ast.FunctionDef)):
+        arguments = [*inner.args.posonlyargs, *inner.args.args]
+        defaults = [None] * (len(arguments) - len(inner.args.defaults)) + list(inner.args.defaults)
+        pairs = [
+            *zip(arguments, defaults, strict=True),
+            *zip(inner.args.kwonlyargs, inner.args.kw_defaults, strict=True),
+        ]
+        for argument, default in pairs:
+            text = isinstance(default, ast.Constant) and isinstance(default.value, (str, bool))
+            if not text and (argument.annotation is None or not _is_memory(argument.annotation)):
+                found.append(argument.arg)
+    return found
 
 
 def kind_of(loop: ast.For) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import LESS_USUAL, USUAL
+from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, USUAL
 from triage.experiment.repairs.syntax import OPERATORS
 
 #: how many names that nothing reads are tried as a factor
 FORGOTTEN = 2
+#: what a size that softmax divides by the root of is called
+OF_HEADS = re.compile(r"dim|^d$|^D$")
 AUGMENTED: dict[type[ast.operator], tuple[str, ...]] = {
     ast.Add: ("-", "*"), ast.Sub: ("+",), ast.Mult: ("/", "+"), ast.Div: ("*",),
 }  # fmt: skip
@@ -34,8 +37,8 @@ def edit_assignment(draft: Draft, statement: ast.stmt) -> None:
         change = draft.text.replaced(statement, f"{target} += {value}")
         draft.add(statement, "operator", "`+=` for `=`", change, rare=USUAL if in_loop else LESS_USUAL)
     for name in draft.scope.unused[:FORGOTTEN]:
-        draft.swap(statement, statement.value, f"({value}) * {name}", "scale")
-        draft.swap(statement, statement.value, f"({value}) / {name}", "scale")
-        draft.swap(statement, statement.value, f"({value}) + {name}", "operator")
-        draft.swap(statement, statement.value, f"({value}) - {name}", "operator", LESS_USUAL)
-    draft.swap(statement, statement.value, f"-({value})", "operator", LESS_USUAL)
+        for symbol in "*/+-":
+            draft.swap(statement, statement.value, f"({value}) {symbol} {name}", MOVABLE)
+    for size in (size for size in draft.scope.sizes if OF_HEADS.search(size)):
+        draft.swap(statement, statement.value, f"({value}) * {size}**-0.5", MOVABLE, LESS_USUAL)
+    draft.swap(statement, statement.value, f"-({value})", MOVABLE, LESS_USUAL)
