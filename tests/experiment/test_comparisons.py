@@ -6,6 +6,7 @@ import pytest
 
 from triage.experiment.errors import read_events
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
+from triage.model import Mismatch, from_json
 from triage.numerics.pattern import pattern_of
 
 pytestmark = pytest.mark.tilelang
@@ -171,3 +172,18 @@ def test_what_a_loop_compares_is_told_once_while_it_agrees(runner) -> None:
     compares = [e for e in read_events(run(runner, text).directory) if e["type"] == "compare"]
     assert sum(e["matched"] for e in compares) == 1 and 1 < len(compares) < 50
     assert all(e["virtual"] is False for e in compares)
+
+
+def test_what_a_share_of_the_elements_lets_through_is_told_of_every_round(runner) -> None:
+    text = f"""{RETURNED}
+from tilelang.utils.tensor import torch_assert_close
+for actual in (ref.clone(), ref.clone(), b, b):
+    torch_assert_close(actual, ref, max_mismatched_ratio=0.4)
+torch.testing.assert_close(b, b.clone())
+sys.exit(3)
+"""
+    compares = [e for e in read_events(run(runner, text).directory) if e["type"] == "compare"]
+    assert [e["matched"] for e in compares] == [True] * 4
+    told = [from_json(Mismatch, e["summary"]["let_through"]) for e in compares if "let_through" in e["summary"]]
+    assert [pattern_of(one).where for one in told] == [("tail-columns",)] * 2
+    assert told[0].differences is not None and told[0].wrong == 64 * 16

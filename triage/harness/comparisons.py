@@ -153,15 +153,18 @@ class Comparisons:
             through = tuple(Passed.of(frame, line) for frame, line in users)
             key = (name, through[-1:], matched)
             self._counts[key] += 1
-            if self._counts[key] > (1 if matched else LIMIT):
-                return None
             given = known.parameters | dict(zip(known.parameters, args, strict=False)) | kwargs
+            again = matched and self._counts[key] > 1  # told only if it let something through
+            if self._counts[key] > LIMIT or (again and not given.get("max_mismatched_ratio")):
+                return None
             one, other = (given.pop(operand) for operand in list(known.parameters)[:2])
             if self._is_made_up(one) or self._is_made_up(other):
                 return None
             bounds = _bounds(name, given)
             pairs = [(a, e, *_tolerance(name, a, e, bounds)) for a, e in _pairs(one, other)]
             told = self._look(pairs, matched, bounds)
+            if again and "let_through" not in told:
+                return None
             if "pattern" in told:
                 told["sources"] = sources.of_call(name.rpartition(".")[2], users, self.context.is_user)
             return self._emit(name, matched, through, told)
