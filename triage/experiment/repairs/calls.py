@@ -6,7 +6,7 @@ import ast
 
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
-from triage.experiment.repairs.syntax import OPERATORS, called
+from triage.experiment.repairs.syntax import OPERATORS, called, names_in
 
 #: what a function is taken for, by its last name: first what is, often
 SWAPPED = {
@@ -122,6 +122,12 @@ def _other_buffers(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
 
 
 def _backwards(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
+    """A copy the other way round, or one that should add to what other blocks have stored."""
+    stores = len(node.args) == 2 and isinstance(node.args[1], ast.Subscript)
+    if stores and names_in(node.args[1]) & draft.scope.memory.keys():
+        source, target = (draft.text.of(argument) for argument in node.args)
+        package = draft.text.of(node.func).rpartition(".")[0]
+        draft.swap(statement, node, f"{package}.atomic_add({target}, {source})", "reduction", LESS_USUAL)
     if len(node.args) == 2 and all(isinstance(argument, ast.Name) for argument in node.args):
         draft.exchange(statement, node.args[0], node.args[1], "statement", RARE)
 

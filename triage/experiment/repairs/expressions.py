@@ -65,11 +65,11 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
 
 def _left_out(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
     """One operand alone."""
-    if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Mod)):
+    if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)):
         kind = "offset" if index else "scale" if isinstance(node.op, (ast.Mult, ast.Div)) else "operator"
         grade = RARE if index and isinstance(node.op, ast.Mult) else LESS_USUAL
         draft.swap(statement, node, f"({draft.text.of(node.left)})", kind, grade)
-        if not isinstance(node.op, (ast.Div, ast.Mod)):
+        if not isinstance(node.op, (ast.Div, ast.FloorDiv, ast.Mod)):
             draft.swap(statement, node, f"({draft.text.of(node.right)})", kind, grade)
 
 

@@ -20,6 +20,8 @@ def edit_subscript(draft: Draft, statement: ast.stmt, node: ast.Subscript) -> No
     indices = indices_of(node)
     for one, other in itertools.pairwise(indices):
         draft.exchange(statement, one, other, "index")
+    for other_memory in _other_memory(draft, node):
+        draft.swap(statement, node.value, other_memory, "index", LESS_USUAL)
     for one in indices:
         start = one.lower if isinstance(one, ast.Slice) else one
         if isinstance(start, (ast.Name, ast.BinOp)):
@@ -52,6 +54,13 @@ def _moved_on(draft: Draft, statement: ast.stmt, node: ast.Subscript, index: ast
         extent = draft.text.of(draft.scope.extents[start.id])
         for counter in (*around, *blocks):
             draft.swap(statement, start, f"{counter} * ({extent}) + {start.id}", "index", LESS_USUAL)
+
+
+def _other_memory(draft: Draft, node: ast.Subscript) -> list[str]:
+    """Other tensors with as many dimensions: keys for values."""
+    memory = draft.scope.memory
+    own = node.value.id if isinstance(node.value, ast.Name) else ""
+    return [name for name, rank in memory.items() if rank and name != own and rank == memory.get(own)][:NEAREST]
 
 
 def _is_memory(draft: Draft, node: ast.Subscript) -> bool:

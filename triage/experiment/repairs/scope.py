@@ -92,10 +92,15 @@ class Scope:
         return found
 
     @functools.cached_property
-    def memory(self) -> set[str]:
-        """The parameters of the kernel that are tensors."""
-        arguments = (node for node in ast.walk(self.function) if isinstance(node, ast.arg))
-        return {node.arg for node in arguments if node.annotation is not None and _is_memory(node.annotation)}
+    def memory(self) -> dict[str, int]:
+        """The tensors that the kernel is given, each with how many dimensions it has; 0 where that is not plain."""
+        found: dict[str, int] = {}
+        for node in (n for n in ast.walk(self.function) if isinstance(n, ast.arg)):
+            if node.annotation is not None and _is_memory(node.annotation):
+                given = node.annotation.args if isinstance(node.annotation, ast.Call) else []
+                shape = given[0] if given else None
+                found[node.arg] = len(shape.elts) if isinstance(shape, (ast.Tuple, ast.List)) else 0
+        return found
 
     def alike(self, name: str, statement: ast.stmt) -> list[str]:
         """Other names of the same sort that a statement can use, the likeliest first: counters, sizes, or values that a
@@ -128,6 +133,12 @@ class Scope:
             assert isinstance(loop.iter, ast.Call)
             found |= dict(zip(target_names(loop.target), loop.iter.args, strict=False))
         return found
+
+    @functools.cached_property
+    def unread(self) -> dict[str, int]:
+        """Of those tensors, the ones that the kernel never speaks of."""
+        spoken_of = names_in(self.function)
+        return {name: rank for name, rank in self.memory.items() if name not in spoken_of}
 
     @functools.cached_property
     def unused(self) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, USUAL
-from triage.experiment.repairs.syntax import OPERATORS
+from triage.experiment.repairs.syntax import OPERATORS, indices_of
 
 #: how many names that nothing reads are tried as a factor
 FORGOTTEN = 2
@@ -39,6 +40,19 @@ def edit_assignment(draft: Draft, statement: ast.stmt) -> None:
     for name in draft.scope.unused[:FORGOTTEN]:
         for symbol in "*/+-":
             draft.swap(statement, statement.value, f"({value}) {symbol} {name}", MOVABLE)
+    for term in _unread(draft, place):
+        for symbol in "*+":
+            draft.swap(statement, statement.value, f"({value}) {symbol} {term}", MOVABLE)
     for size in (size for size in draft.scope.sizes if OF_HEADS.search(size)):
         draft.swap(statement, statement.value, f"({value}) * {size}**-0.5", MOVABLE, LESS_USUAL)
     draft.swap(statement, statement.value, f"-({value})", MOVABLE, LESS_USUAL)
+
+
+def _unread(draft: Draft, place: ast.Subscript) -> Iterator[str]:
+    """Elements of tensors that the kernel forgets, such as a bias: with all indices of the store, or with one of them."""
+    indices = [draft.text.of(index) for index in indices_of(place)]
+    for name, rank in draft.scope.unread.items():
+        if rank == len(indices):
+            yield f"{name}[{', '.join(indices)}]"
+        elif rank == 1:
+            yield from (f"{name}[{index}]" for index in indices)
