@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triage.experiment.repairs import KINDS, Edit, edits
+from triage.experiment.repair_search import Repaired, Search
+from triage.experiment.repairs import KINDS, MOVABLE, Edit, edits, other_sizes
+from triage.experiment.scripts import Candidate
 
 GEMM = """
 import tilelang
@@ -121,6 +123,181 @@ def test_columns_count_characters_and_not_bytes() -> None:
 def test_what_does_not_parse_or_holds_no_kernel_has_no_edits() -> None:
     assert edits("def f(:\n", [1]) == []
     assert edits("x = 1\n", [1]) == []
+
+
+LOOPS = """
+def make(M, N, K, BM, BN, BK):
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), V: T.Tensor((K,), "float16"), Bias: T.Tensor((N,), "float32"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(M // BM) as bx:
+            a = T.alloc_shared((BM, BK), "float16")
+            acc = T.alloc_fragment((BM, BN), "float32")
+            part = T.alloc_fragment((BM,), "float32")
+            for tile in T.serial(N // BN):
+                for ko in T.Pipelined(K // BK):
+                    T.copy(A[bx * BM, 0], a)
+                    T.copy(V[0:BK], part)
+                    T.gemm(a, a, acc)
+                    T.atomic_add(C[bx, 0], part)
+                T.copy(acc, C[bx * BM, tile * BN])
+            for i, j in T.Parallel(BM, BN):
+                C[bx * BM + i, j] = acc[i, j] + part[i] * 0.5
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "T.copy(A[bx * BM, ko * BK], a)",
+        "T.copy(V[ko * BK:ko * BK + BK], part)",
+        "C[bx * BM + i, j] = (acc[i, j] + part[i] * 0.5) + Bias[j]",
+        "C[bx * BM + i, j] = acc[i, j] + (part[i])",
+        "T.atomic_add(C[bx * BM, tile * BN], acc)",
+        "with T.Kernel(T.ceildiv(M, BM)) as bx:",
+    ],
+)
+def test_so_are_slips_about_loops_blocks_and_tensors(line: str) -> None:
+    assert line in [new for edit in edits(LOOPS, range(4, 19)) for new in changed(edit, LOOPS)]
+
+
+def test_a_clear_can_be_missing_before_any_loop_around_the_sum() -> None:
+    texts = [edit.apply(LOOPS) for edit in edits(LOOPS, range(4, 19)) if "T.clear(acc)" in edit.says]
+    behind = {text.split("T.clear(acc)\n")[1].split("\n")[0].strip() for text in texts}
+    assert behind == {"T.gemm(a, a, acc)", "for ko in T.Pipelined(K // BK):", "for tile in T.serial(N // BN):"}
+
+
+def test_parallel_loops_fit_their_buffers_and_are_never_one_longer() -> None:
+    assert not [
+        line for edit in edits(LOOPS, range(4, 19)) for line in changed(edit, LOOPS) if "T.Parallel((BM)" in line
+    ]
+
+
+def test_usual_slips_come_before_rare_ones_of_the_same_statement() -> None:
+    found = edits(GEMM, LINES)
+    for line in {edit.line for edit in found}:
+        by_kind: dict[str, list[int]] = {}
+        for edit in (edit for edit in found if edit.line == line):
+            by_kind.setdefault(edit.kind, []).append(edit.rare)
+        for grades in by_kind.values():
+            assert grades[0] == min(grades)
+
+
+def test_kernels_that_did_not_write_what_is_wrong_come_later() -> None:
+    two = GEMM + LOOPS
+    shift = GEMM.count("\n")
+    lines = [*LINES, *(line + shift for line in range(4, 19))]
+    first = edits(two, lines, (), [line + shift for line in range(4, 19)])[0]
+    assert first.line > shift >= edits(two, lines, (), LINES)[0].line
+
+
+def test_what_is_missing_somewhere_is_movable() -> None:
+    kinds = {edit.kind for edit in edits(LOOPS, range(4, 19)) if "+ Bias[j]" in edit.says}
+    assert kinds == {MOVABLE}
+
+
+SIZES = """
+BLOCK = 64
+
+def make(M, N):
+    with T.Kernel(M) as bx:
+        M = 100
+
+def main():
+    M, N, heads = 200, 256, 8
+    seq_len = 1000
+    block = 128
+"""
+
+
+def test_other_sizes_keep_what_is_and_what_is_no_multiple_of_a_tile() -> None:
+    changes = other_sizes(SIZES)
+    text = Edit(1, 1, "bounds", "", changes).apply(SIZES)
+    assert "M, N, heads = 328, 512, 8" in text and "seq_len = 1512" in text
+    assert "BLOCK = 64" in text and "block = 128" in text and "M = 100" in text
+
+
+# -------------------------------------------------------------------------------------------- what a search concludes
+
+
+class Searched(Search):
+    """A search whose runs are answered by what is in the text of the copy. Line `n` of the text reads `n`."""
+
+    source = "".join(f"{number}\n" for number in range(1, 6))
+
+    def __init__(
+        self, agrees: set[str], *, by_luck: set[str] = frozenset(), only_small: set[str] = frozenset()
+    ) -> None:  # type: ignore[assignment]
+        self.runner, self.candidate = self, Candidate(self.source, twin=())  # type: ignore[assignment]
+        self.limit, self.agrees, self.by_luck, self.only_small = 1.0, agrees, by_luck, only_small
+        self.runs: list[str] = []
+
+    def run_one(self, candidate: Candidate) -> Candidate:
+        self.runs.append(candidate.source)
+        return candidate
+
+    def first(self, candidates, wanted, seconds):  # type: ignore[no-untyped-def]
+        return next(((c, c) for c in candidates if wanted(self.run_one(c))), None)
+
+    def _agrees(self, shown) -> bool:  # type: ignore[no-untyped-def]
+        new = set(shown.source.split())
+        return bool(new & self.agrees) or (bool(new & self.by_luck) and not shown.twin)
+
+    def _also_with_others(self, source: str, edit: Edit) -> bool:
+        return self._agrees(Candidate(edit.apply(source), twin=(("seed", 1),)))
+
+    def _also_larger(self, source: str, edit: Edit) -> bool:
+        return not set(edit.apply(source).split()) & self.only_small
+
+
+def an_edit(line: int, new: str, kind: str = "bounds", rare: int = 0) -> Edit:
+    return Edit(line, line, kind, f"`{line}` as `{new}`", ((2 * line - 2, 2 * line - 1, new),), rare)
+
+
+EDITS = [an_edit(1, "a"), an_edit(2, "b"), an_edit(1, "c"), an_edit(3, "d", rare=1), an_edit(4, "e", rare=2)]
+
+
+def search(agrees: set[str], edits: list[Edit] = EDITS, budget: int = 99, **answers: set[str]) -> Repaired:
+    """What a search concludes that has time for `budget` runs."""
+    searched = Searched(agrees, **answers)
+    return searched.run(searched.source, edits, lambda: budget - len(searched.runs))
+
+
+def test_the_only_statement_that_can_be_repaired_is_accused() -> None:
+    found = search({"b"})
+    assert found.alone == EDITS[1] and found.settled
+
+
+def test_of_several_none_is_accused() -> None:
+    found = search({"b", "d"})
+    assert found.alone is None and {edit.line for edit in found.edits} == {2, 3}
+    assert "2 statements" in found.reservation
+
+
+def test_nobody_is_accused_before_all_usual_edits_of_the_others_were_tried() -> None:
+    found = search({"a"}, budget=2)
+    assert found.edits == (EDITS[0],) and not found.settled and found.alone is None
+
+
+def test_where_a_usual_edit_does_rare_ones_of_others_need_not_be_tried() -> None:
+    assert search({"a", "e"}).alone == EDITS[0]
+    assert search({"e"}).alone == EDITS[4]
+    assert search({"e", "d"}).alone == EDITS[3]
+
+
+def test_what_agrees_with_one_seed_only_is_no_repair() -> None:
+    found = search(set(), by_luck={"a"})
+    assert not found.edits and found.tried == found.count
+    assert search({"c"}, by_luck={"a"}).alone == EDITS[2]
+
+
+def test_what_fits_the_sizes_of_the_script_only_accuses_nobody() -> None:
+    found = search({"b"}, only_small={"b"})
+    assert found.edits == (EDITS[1],) and found.alone is None and "sizes" in found.reservation
+
+
+def test_a_missing_factor_accuses_nobody() -> None:
+    found = search({"f"}, [an_edit(5, "f", MOVABLE), *EDITS])
+    assert found.edits and found.settled and found.alone is None
 
 
 @settings(max_examples=60, deadline=None)
