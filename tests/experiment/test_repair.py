@@ -166,6 +166,33 @@ def test_a_clear_can_be_missing_before_any_loop_around_the_sum() -> None:
     assert behind == {"T.gemm(a, a, acc)", "for ko in T.Pipelined(K // BK):", "for tile in T.serial(N // BN):"}
 
 
+RESCALED = """
+def make(N, B, D):
+    @T.prim_func
+    def main(A: T.Tensor((N, B), "float16"), V: T.Tensor((N, D), "float16"), C: T.Tensor((B, D), "float32")):
+        with T.Kernel(1) as bx:
+            p = T.alloc_shared((B, B), "float16")
+            v = T.alloc_shared((B, D), "float16")
+            s = T.alloc_fragment((B, B), "float32")
+            o = T.alloc_fragment((B, D), "float32")
+            total = T.alloc_fragment((B,), "float32")
+            shrink = T.alloc_fragment((B,), "float32")
+            new = T.alloc_fragment((B,), "float32")
+            for k in T.serial(N // B):
+                T.clear(s)
+                T.gemm(p, p, s)
+                T.reduce_sum(s, new, dim=1)
+                for i in T.Parallel(B):
+                    total[i] = total[i] * shrink[i] + new[i]
+                T.gemm(p, v, o)
+"""
+
+
+def test_what_rescales_one_running_sum_is_tried_with_the_others_that_no_loop_begins_anew() -> None:
+    said = {(edit.line, edit.says) for edit in edits(RESCALED, range(5, 21)) if "*=" in edit.says}
+    assert said == {(20, "with `o[i, j] *= shrink[i]` before it")}
+
+
 def test_parallel_loops_fit_their_buffers_and_are_never_one_longer() -> None:
     assert not [
         line for edit in edits(LOOPS, range(4, 19)) for line in changed(edit, LOOPS) if "T.Parallel((BM)" in line
@@ -226,7 +253,7 @@ class Searched(Search):
 
     def __init__(
         self, agrees: set[str], *, by_luck: set[str] = frozenset(), only_small: set[str] = frozenset()
-    ) -> None:  # type: ignore[assignment]
+    ) -> None:
         self.runner, self.candidate = self, Candidate(self.source, twin=())  # type: ignore[assignment]
         self.limit, self.agrees, self.by_luck, self.only_small = 1.0, agrees, by_luck, only_small
         self.runs: list[str] = []

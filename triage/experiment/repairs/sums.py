@@ -9,7 +9,11 @@ from triage.experiment.repairs.syntax import called
 
 
 def edit_sums(draft: Draft, kernel: ast.With) -> None:
-    """The sums so far times a factor that the kernel computes, or could, and does not use."""
+    """The sums so far times a factor that the kernel computes, or could, and does not use, or uses for another sum."""
+    for factor in _factors(draft):
+        for statement in (s for s in ast.walk(kernel) if isinstance(s, ast.stmt)):
+            _sum(draft, statement, f"{factor}[i]")
+            _product(draft, statement, f"{factor}[i]")
     read = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name)} - _only_written(kernel)
     for idle in [name for name in draft.scope.buffers if name not in read]:
         origin = _copied_from(kernel, idle)
@@ -19,6 +23,28 @@ def edit_sums(draft: Draft, kernel: ast.With) -> None:
             for factor in factors:
                 _sum(draft, statement, factor)
                 _product(draft, statement, factor)
+
+
+def _factors(draft: Draft) -> list[str]:
+    """The buffers of one dimension with whose elements the kernel multiplies those of another, as a rescaled sum."""
+    found: dict[str, None] = {}
+    for statement in (n for n in ast.walk(draft.scope.function) if isinstance(n, (ast.Assign, ast.AugAssign))):
+        target = statement.target if isinstance(statement, ast.AugAssign) else statement.targets[0]
+        products = [n for n in ast.walk(statement.value) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)]
+        pairs = [(n.left, n.right) for n in products]
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Mult):
+            pairs.append((target, statement.value))
+        for pair in pairs:
+            names = [_element_of(side) for side in pair]
+            if all(names):
+                found |= {name: None for name in names if name and name != _element_of(target)}
+    ranks = {name: call.args[0] for name, call in draft.scope.buffers.items() if call.args}
+    return [name for name in found if name in ranks and len(getattr(ranks[name], "elts", ())) == 1]
+
+
+def _element_of(node: ast.expr) -> str | None:
+    """The buffer that an expression is one element of."""
+    return node.value.id if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) else None
 
 
 def _only_written(kernel: ast.With) -> set[str]:
@@ -64,7 +90,9 @@ def _product(draft: Draft, statement: ast.stmt, factor: str) -> None:
     tile = call.args[2]
     own = draft.scope.buffers.get(tile.id) if isinstance(tile, ast.Name) else None
     shape = own.args[0] if own is not None and own.args else None
-    if isinstance(shape, (ast.Tuple, ast.List)) and len(shape.elts) == 2:
+    around = draft.scope.serial_loops(statement)
+    fresh = not around or (isinstance(tile, ast.Name) and draft.scope.cleared_in(around[0], tile.id))
+    if not fresh and isinstance(shape, (ast.Tuple, ast.List)) and len(shape.elts) == 2:
         rows, columns = (draft.text.of(extent) for extent in shape.elts)
         name = draft.text.of(tile)
         loop = f"for i, j in T.Parallel({rows}, {columns}):", f"    {name}[i, j] *= {factor}"
