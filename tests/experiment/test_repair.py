@@ -190,7 +190,7 @@ def make(N, B, D):
 
 def test_what_rescales_one_running_sum_is_tried_with_the_others_that_no_loop_begins_anew() -> None:
     said = {(edit.line, edit.says) for edit in edits(RESCALED, range(5, 21)) if "*=" in edit.says}
-    assert said == {(20, "with `o[i, j] *= shrink[i]` before it")}
+    assert said == {(19, "with `o[i, j] *= shrink[i]` before it")}
 
 
 def test_parallel_loops_fit_their_buffers_and_are_never_one_longer() -> None:
