@@ -92,8 +92,17 @@ def test_a_comparison_that_agrees_lets_a_tail_through(observed) -> None:
     assert hazard.at.line == script.line("torch_assert_close(add") and "the last 26 rows" in hazard.fields["where"]
 
 
-def test_outliers_without_a_place_are_let_through_in_silence(observed) -> None:
+def test_outliers_without_a_place_are_not_called_a_fault(observed) -> None:
     kernel = ("rows // block_rows", "T.ceildiv(rows, block_rows)")
     spoiled = ("h + r, rtol", "(h + r) * (1 + (torch.rand(rows, cols, device='cuda') > 0.99)), rtol")
     _, twin = script_of(observed, "residual-add", kernel, spoiled)
-    assert twin.outcome is StepOutcome.CLEAN and not twin.hazards, twin
+    assert twin.outcome is StepOutcome.CLEAN, twin
+    assert [hazard.kind for hazard in twin.hazards] == ["comparison-blind"]  # what the ratio could hide, and did not
+
+
+def test_a_comparison_that_could_not_have_seen_a_fault_is_told_as_advice(observed) -> None:
+    loose = ("rtol=1e-6, atol=1e-6", "rtol=1e-3, atol=500.0")
+    _, twin = script_of(observed, "gemm-half-output", loose)
+    (hazard,) = twin.hazards
+    assert (hazard.kind, hazard.fields["spot"]) == ("comparison-blind", "atol-covers-all")
+    assert twin.outcome is StepOutcome.CLEAN

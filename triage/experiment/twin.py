@@ -32,6 +32,9 @@ class Compared:
     let_through: Mismatch | None = None
     #: which launches wrote its operands
     written: tuple[Output, ...] = ()
+    shape: tuple[int, ...] = ()
+    #: of a comparison that agreed: the largest magnitude that was expected
+    largest: float | None = None
 
     @property
     def of_kernel(self) -> bool:
@@ -124,6 +127,8 @@ def _compared(event: Event, blob: Callable[[str], bytes]) -> Compared:
         vacuous=str(summary.get("vacuous") or ""),
         mismatch=from_json(Mismatch, pattern) if pattern else None,
         let_through=from_json(Mismatch, let_through) if let_through else None,
+        shape=tuple(summary.get("shape") or ()),
+        largest=summary.get("largest"),
         written=tuple(from_json(Output, written) for written in summary.get("written") or ()),
     )
 

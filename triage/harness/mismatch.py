@@ -88,6 +88,15 @@ def same_values(one: torch.Tensor, copy: torch.Tensor) -> bool:
     return bool((cast.eq(copy) | (cast.ne(cast) & copy.ne(copy))).all())
 
 
+def largest(values: torch.Tensor) -> float | None:
+    """The largest finite magnitude; None without one. A tolerance above it means nothing."""
+    values = values.float() if values.is_floating_point() and values.element_size() == 1 else values
+    if values.is_complex() or values.dtype == torch.bool or not values.numel():
+        return None
+    most = max(abs(float(end)) for end in values.aminmax())
+    return most if math.isfinite(most) else None
+
+
 def summarize(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> tuple[dict[str, Any], bytes | None]:
     """The pattern of the `wrong` elements (`model.Mismatch` as JSON), and the mask, a byte an element, where it is small."""
     kind = _name(actual.dtype)

@@ -9,7 +9,7 @@ from triage.graph.spec import ToolSpec
 from triage.model import Fact, NotChecked, StepOutcome, StepStatus
 from triage.numerics.pattern import pattern_of
 from triage.tools.base import Result, Work
-from triage.tools.twin_runs import hidden, of_happenings, of_mismatch, run_unchanged, unchanged, wrong
+from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, run_unchanged, unchanged, wrong
 
 SPEC = ToolSpec(
     "cpu-twin",
@@ -43,7 +43,7 @@ def run(work: Work) -> Result:
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if verdict == "matched" else StepOutcome.UNKNOWN,
         detail=_detail(run, shown.seconds),
         facts=(*_facts(run), *_where(work, shown)),
-        hazards=tuple(hazards),
+        hazards=(*hazards, *blind(run)),
         checked=tuple(_checked(run)),
         not_checked=tuple(_not_checked(run)),
     )

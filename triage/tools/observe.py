@@ -29,7 +29,7 @@ from triage.model import (
 from triage.readers import from_event
 from triage.tools.base import Result, Work
 from triage.tools.error_facts import ADDS, error_facts
-from triage.tools.twin_runs import hidden
+from triage.tools.twin_runs import blind, hidden
 
 SPEC = ToolSpec(
     "observe-run",
@@ -99,12 +99,13 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     if environment.tilelang:
         facts.append(Fact("tilelang.version", environment.tilelang, source="events"))
     ended = done.exit.status
+    seen = read(events, ended, work.case.get)
     return Result(
         status=StepStatus.TIMED_OUT if ended == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.CLEAN if ended == "succeeded" else StepOutcome.FINDING,
         detail=_how_it_ended(done.exit),
         facts=tuple(facts),
-        hazards=tuple(hidden(read(events, ended, work.case.get))),
+        hazards=(*hidden(seen), *blind(seen)),
         kernels=tuple(kernels.values()),
         environments=(environment,),
         artifacts=tuple(_artifacts(work, done)),

@@ -12,7 +12,8 @@ from triage.experiment.kernels import kernels_of, record_of
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import Compared, TwinRun, read
 from triage.lints.hazard import Hazard
-from triage.model import KernelRecord, Mismatch, Place, Statement
+from triage.model import KernelRecord, Place, Statement
+from triage.numerics.hidden_faults import Comparing, blind_spots
 from triage.numerics.pattern import FEW, UNPATTERNED, describe, pattern_of
 from triage.numerics.steps import by_spacings
 from triage.tools.base import Work
@@ -27,6 +28,8 @@ HAZARDS = {
     "never-written": "output-never-written",
     "collision": "lanes-collide",
 }
+#: what is worth a line about a comparison that agreed; that NaN agrees with NaN is a default of most functions
+TOLD = frozenset({"mismatches-cover-a-tile", "atol-covers-all", "loose"})
 
 
 def unchanged(work: Work) -> Candidate | None:
@@ -125,15 +128,44 @@ def hidden(run: TwinRun) -> list[Hazard]:
             where=describe(compared.let_through) + no_block,
         )
         for compared in run.comparisons
-        if compared.let_through is not None and _has_place(compared.let_through)
+        if compared.let_through is not None and _hides(compared)
     ]
 
 
-def _has_place(wrong: Mismatch) -> bool:
-    """Whether wrong elements are so many, or so wrong, that their place is no chance."""
+def _hides(compared: Compared) -> bool:
+    """Whether the elements that a comparison let through are so many, or so wrong, that their place is no chance."""
+    wrong = compared.let_through
+    if wrong is None:
+        return False
     if UNPATTERNED.intersection(pattern_of(wrong).where) or (wrong.wrong <= FEW and not wrong.nan):
         return False
     return wrong.differences is None or not by_spacings(wrong.differences, placed=False, real=True).inside
+
+
+def blind(run: TwinRun) -> list[Hazard]:
+    """Comparisons that agreed and could not have seen a fault, by their parameters; those that hid one are told as such."""
+    found = []
+    for compared in run.comparisons:
+        if not compared.matched or compared.vacuous or _hides(compared):
+            continue
+        spots = [spot for spot in blind_spots(_comparing(compared)) if spot.kind in TOLD]
+        if spots:
+            found.append(of_mismatch("comparison-blind", compared, says=spots[0].says, spot=spots[0].kind, where=""))
+    return found
+
+
+def _comparing(compared: Compared) -> Comparing:
+    given = compared.tolerance
+    return Comparing(
+        compared.function,
+        compared.shape,
+        compared.dtype,
+        given.get("rtol"),
+        given.get("atol"),
+        given.get("max_mismatched_ratio"),
+        bool(given.get("equal_nan")),
+        rms_expected=compared.largest,  # not below the rms: only a tolerance that surely covers everything is told
+    )
 
 
 def script_file(work: Work) -> str:
