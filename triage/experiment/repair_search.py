@@ -51,7 +51,7 @@ class Repaired:
         if not self.settled:
             return "not all usual changes of other statements were tried"
         if any(edit.kind == MOVABLE for edit in self.edits):
-            return "it may be missing in any statement that the value goes through"
+            return "what is missing or too much may be so in any statement that the value goes through"
         return ""
 
 

@@ -11,6 +11,7 @@ from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
 from triage.model import Fact, Label, Place, StepOutcome, StepStatus
 from triage.tools.base import Result, Work
+from triage.tools.suggested import suggested
 from triage.tools.twin_runs import (
     lines_of,
     of_mismatch,
@@ -73,6 +74,7 @@ def run(work: Work) -> Result:
         detail=_detail(found),
         facts=facts,
         hazards=hazards,
+        repairs=suggested(work, candidate.source, file, found.alone, hazards[0]) if found.alone else (),
     )
 
 

@@ -38,7 +38,8 @@ OF_GRADE = 7.0
 OF_OTHERS = 7.0
 
 
-#: A missing factor, summand or sign can be put in wherever the value goes through: that one statement takes it says little of where it belongs.
+#: A factor, summand or sign that is missing, or too much, can be put in or taken out wherever the value goes through: that one statement
+#: takes such an edit says little of where it belongs.
 MOVABLE = "term"
 
 

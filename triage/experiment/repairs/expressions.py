@@ -6,7 +6,7 @@ import ast
 
 from triage.experiment.repairs.calls import LOG2_E, edit_call
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import LESS_USUAL, RARE, USUAL
+from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
 from triage.experiment.repairs.indices import edit_name, edit_subscript
 from triage.experiment.repairs.syntax import COMPARISONS, OPERATORS, held, walk
 
@@ -64,9 +64,9 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
 
 
 def _left_out(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
-    """One operand alone."""
+    """One operand alone. Of a value, what is too much here may as well be missing elsewhere."""
     if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)):
-        kind = "offset" if index else "scale" if isinstance(node.op, (ast.Mult, ast.Div)) else "operator"
+        kind = "offset" if index else MOVABLE
         grade = RARE if index and isinstance(node.op, ast.Mult) else LESS_USUAL
         draft.swap(statement, node, f"({draft.text.of(node.left)})", kind, grade)
         if not isinstance(node.op, (ast.Div, ast.FloorDiv, ast.Mod)):
@@ -134,7 +134,7 @@ def _constant(draft: Draft, statement: ast.stmt, node: ast.Constant, index: bool
             for new in (value + 1, value - 1):
                 if new >= 0 or not index:
                     draft.swap(statement, node, str(new), kind, LESS_USUAL)
-        for new in {2 * value, value // 2} - {value, value + 1, value - 1}:
+        for new in sorted({2 * value, value // 2} - {value, value + 1, value - 1}):
             draft.swap(statement, node, str(new), kind, RARE)
     elif isinstance(value, float):
         _factor(draft, statement, node, value)
@@ -143,9 +143,11 @@ def _constant(draft: Draft, statement: ast.stmt, node: ast.Constant, index: bool
 def _factor(draft: Draft, statement: ast.stmt, node: ast.Constant, value: float) -> None:
     if value:
         draft.swap(statement, node, f"1.0 / ({value!r})", "scale")
-        draft.swap(statement, node, f"({value!r}) * {LOG2_E}", "scale", LESS_USUAL)
-    for new in (f"({value!r}) ** 0.5", f"({value!r}) ** 2", f"-({value!r})", "1.0", "0.0"):
-        if new != repr(value) and not (value in (0.0, 1.0) and "**" in new):
+        draft.swap(statement, node, f"({value!r}) * {LOG2_E}", MOVABLE, LESS_USUAL)
+    if value not in (0.0, 1.0):
+        for new in (f"({value!r}) ** 0.5", f"({value!r}) ** 2"):
             draft.swap(statement, node, new, "scale", LESS_USUAL)
+    for new in (new for new in ("1.0", "0.0", f"-({value!r})") if new != repr(value)):
+        draft.swap(statement, node, new, MOVABLE, LESS_USUAL)
     if value == 0.0:
         draft.swap(statement, node, '-T.infinity("float32")', "initial value")

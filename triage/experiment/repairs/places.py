@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import LESS_USUAL, RARE, USUAL
+from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
 from triage.experiment.repairs.scope import kind_of
 from triage.experiment.repairs.syntax import called, declares, initializes, operation
 
@@ -20,8 +20,9 @@ def edit_place(draft: Draft, statement: ast.stmt, body: list[ast.stmt], number: 
     if not draft.scope.movable(statement):
         return
     if len(body) > 1 or draft.scope.loops(statement):
-        says = "without this statement"
-        draft.add(statement, "statement", says, draft.text.instead(statement, "pass"), rare=LESS_USUAL)
+        kind = "statement" if initializes(statement) else MOVABLE
+        change = draft.text.instead(statement, "pass")
+        draft.add(statement, kind, "without this statement", change, rare=LESS_USUAL)
     following = body[number + 1] if number + 1 < len(body) else None
     if initializes(statement):
         _out_of_loops(draft, statement)

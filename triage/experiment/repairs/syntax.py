@@ -17,13 +17,13 @@ ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Subscript, ast.Attribute)
 
 
 def walk(root: ast.expr) -> Iterator[tuple[ast.expr, bool]]:
-    """All expressions in an expression, each with whether it is part of an index."""
+    """All expressions in an expression, each with whether it says which elements: in an index, or compared in a condition."""
 
     def go(node: ast.AST, inside: bool) -> Iterator[tuple[ast.expr, bool]]:
         if isinstance(node, ast.expr):
             yield node, inside
         for name, value in ast.iter_fields(node):
-            deeper = inside or (isinstance(node, ast.Subscript) and name == "slice")
+            deeper = inside or isinstance(node, ast.Compare) or (isinstance(node, ast.Subscript) and name == "slice")
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
                     yield from go(child, deeper)
