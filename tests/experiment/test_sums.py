@@ -117,10 +117,46 @@ def test_a_sum_that_is_rounded_more_than_its_output_needs_is_not_excused() -> No
 
 def test_elements() -> None:
     program = kernel(clear(total), loop(8, copy(A, x), reduce(), kind="serial"), copy(total, ROWS))
-    found = Sum("reduction", 256, ("float32",), ("A",), "float32", "float32", "total", AT)
+    found = Sum("elements", 256, ("float32",), ("A",), "float32", "float32", "total", AT)
     assert sum_of(program, "R") == found
     once = kernel(copy(A, x), reduce(clear=True), copy(total, ROWS))
     assert sum_of(once, "R") == replace(found, terms=TILE)
+
+
+def test_statements_that_add_one_term_after_the_other() -> None:
+    inner = loop(TILE, store("total[i] = total[i] + float32(a[i, k]) * x[i, k]", total, total, a, x), kind="serial")
+    rows = Statement("", "for", loop=Loop("i", "parallel", 0, TILE), body=(inner,))
+    zero = Statement("", "for", loop=Loop("i", "parallel", 0, TILE), body=(store("total[i] = float32(0)", total),))
+    loads = (copy(A, a), copy(B, x))
+    found = Sum("products", 512, ("float16", "float32"), ("A", "B"), "float32", "float32", "total", AT)
+    assert sum_of(kernel(zero, loop(16, *loads, rows, kind="serial"), copy(total, ROWS)), "R") == found
+    elements = store("total[i] = total[i] + float32(A[t, i])", total, total, A)
+    over = loop(100, Statement("", "for", loop=Loop("i", "parallel", 0, TILE), body=(elements,)), kind="serial")
+    assert sum_of(kernel(clear(total), over, copy(total, ROWS)), "R").terms == 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "total[i] = total[i] * float32(A[t, i])",
+        "total[i] = total[i] + exp(A[t, i])",
+        "total[i] = total[i] + A[t, i] * 0.5",
+        "total[i] = total[i] + A[t, i] + A[t, j]",
+        "total[i] = total[j] + A[t, i]",
+        "total[i] = total[i] - A[t, i]",
+        "total[i] = A[t, i] * B[t, i]",
+    ],
+)
+def test_statements_that_compute_more_are_no_sum(text) -> None:
+    update = loop(4, store(text, total, total, A), kind="serial")
+    with pytest.raises(NotASum):
+        sum_of(kernel(clear(total), update, copy(total, ROWS)), "R")
+
+
+def test_threads_that_add_to_one_element_are_no_sum() -> None:
+    update = loop(4, store("total[0] = total[0] + A[k, 0]", total, total, A), kind="parallel")
+    with pytest.raises(NotASum, match="how often"):
+        sum_of(kernel(clear(total), update, copy(total, ROWS)), "R")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What a kernel adds up to make the values of an output, as its record shows it. Pure.
 
-Only sums that the record shows whole are told: products of a `T.gemm`, or elements of a `T.reduce_sum`, that one buffer takes up from
-zero and that are then copied out as they are. Anything between (a scale, a softmax, a trip count that differs between blocks) makes
+Only sums that the record shows whole are told: products of a `T.gemm`, elements of a `T.reduce_sum`, or what statements `x = x + a` and
+`x = x + a * b` add one after the other, if one buffer takes it up from zero and is then copied out as it is. Anything between (a scale, a softmax, a trip count that differs between blocks) makes
 it `NotASum`: a model of the wrong arithmetic would accept wrong kernels.
 """
 
@@ -32,7 +32,7 @@ class NotASum(Exception):
 
 @dataclass(frozen=True)
 class Sum:
-    """One element of an output is a sum of `terms` products (`gemm`) or elements (`reduction`).
+    """One element of an output is a sum of `terms` products of matrices (`gemm`), other products (`products`) or elements (`elements`).
 
     `inputs` are the types of the operands, `operands` the parameters that they are copied from, and `rounds_inputs` tells whether the copy
     rounds them; `kept` is the type of the output. `parts`: how many partial sums atomics add up, 0 for
@@ -180,7 +180,41 @@ def _parts(program: Program, visit: Visit, access: Access, output: BufferInfo) -
 
 
 def _is_addition(visit: Visit, buffer: BufferInfo) -> bool:
-    return _is_gemm(visit, buffer) or _is_reduction(visit)
+    return _is_gemm(visit, buffer) or _is_reduction(visit) or _added(visit) is not None
+
+
+def _added(visit: Visit) -> tuple[str, ...] | None:
+    """The buffers whose element, or product of two, a statement `x[i] = x[i] + …` adds; None for another statement."""
+    if visit.statement.kind != "store":
+        return None
+    target, value = (arithmetic.parse(side) for side in visit.statement.text.partition(" = ")[::2])
+    terms = arithmetic.terms(value) if value is not None else []
+    others = [term for term in terms if target is None or not arithmetic.same(term, target)]
+    if target is None or len(terms) != 2 or len(others) != 1:
+        return None
+    factors = _factors(others[0])
+    return tuple(ast.unparse(one.value) for one in factors) if factors else None
+
+
+def _factors(term: ast.expr) -> tuple[ast.Subscript, ...]:
+    """An element, or the two of a product; nothing where anything else is computed."""
+    while isinstance(term, ast.Call):
+        inner = _converted(term)
+        if inner is None:
+            return ()
+        term = inner
+    if isinstance(term, ast.Subscript):
+        return (term,)
+    if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult):
+        sides = (*_factors(term.left), *_factors(term.right))
+        return sides if len(sides) == 2 else ()
+    return ()
+
+
+def _kind(visit: Visit, buffer: BufferInfo) -> str:
+    if _is_gemm(visit, buffer):
+        return "gemm"
+    return "products" if len(_added(visit) or ()) == 2 else "elements"
 
 
 def _is_gemm(visit: Visit, buffer: BufferInfo) -> bool:
@@ -205,7 +239,7 @@ def _terms(program: Program, accumulator: BufferInfo) -> tuple[str, int, Sequenc
             clears.append(visit)
         else:
             raise NotASum(f"{shown(accumulator)} holds more than a sum")
-    kinds = {"gemm" if _is_gemm(visit, accumulator) else "reduction" for visit in additions}
+    kinds = {_kind(visit, accumulator) for visit in additions}
     operands = [_operands(program, visit) for visit in additions]
     if len(kinds) != 1 or len({tuple(o.dtype for o in some) for some in operands}) != 1:
         raise NotASum(f"{shown(accumulator)} is a sum of several kinds")
@@ -221,16 +255,21 @@ def _starts_anew(visit: Visit) -> bool:
 
 def _is_zero(visit: Visit) -> bool:
     op = visit.statement.op
-    if op is None or op.name != "fill":
+    if op is not None and op.name == "fill":
+        value = op.params.get("value")
+        return isinstance(value, int | float) and value == 0
+    if visit.statement.kind != "store":
         return False
-    value = op.params.get("value")
-    return isinstance(value, int | float) and value == 0
+    stored = arithmetic.parse(visit.statement.text.partition(" = ")[2])
+    stored = (_converted(stored) if isinstance(stored, ast.Call) else None) or stored
+    return isinstance(stored, ast.Constant) and stored.value == 0
 
 
 def _operands(program: Program, visit: Visit) -> tuple[BufferInfo, ...]:
     op = visit.statement.op
-    count = 1 if _is_reduction(visit) else 2
-    found = [program.buffers.get(arg.partition("[")[0]) for arg in (op.args[:count] if op is not None else ())]
+    count = len(_added(visit) or ()) or (1 if _is_reduction(visit) else 2)
+    names = _added(visit) or [arg.partition("[")[0] for arg in (op.args[:count] if op is not None else ())]
+    found = [program.buffers.get(name) for name in names]
     known = tuple(buffer for buffer in found if buffer is not None)
     if len(known) != count:
         raise NotASum("an operand of the sum is not known")
@@ -239,6 +278,8 @@ def _operands(program: Program, visit: Visit) -> tuple[BufferInfo, ...]:
 
 def _length(visit: Visit, kind: str, operands: Sequence[BufferInfo]) -> int:
     """How many terms one addition has for each element."""
+    if visit.statement.kind == "store":
+        return 1
     op = visit.statement.op
     params = op.params if op is not None else {}
     if kind == "gemm":
@@ -258,8 +299,16 @@ def _loops(visit: Visit, clears: Sequence[Visit]) -> Iterator[Loop]:
             raise NotASum("the sum is made in a while loop")
         if any(parent in clear.parents for clear in clears) or visit in clears:
             return
-        if parent.loop is not None:
+        if parent.loop is not None and parent.loop.var not in _axes(visit):
             yield parent.loop
+
+
+def _axes(visit: Visit) -> set[str]:
+    """The names that say which element a store goes to: loops over them add to other elements."""
+    if visit.statement.kind != "store":
+        return set()
+    target = arithmetic.parse(visit.statement.text.partition(" = ")[0])
+    return arithmetic.names(target) if target is not None else set()
 
 
 def _trips(loops: Iterator[Loop] | Sequence[Loop]) -> int:

@@ -11,7 +11,7 @@ from triage.numerics.formats import FORMATS, Format, UnknownFormat, format_of
 from triage.numerics.measured import Measured
 from triage.numerics.operations import sum_model
 from triage.numerics.pattern import UNPATTERNED, pattern_of
-from triage.numerics.rounding import accumulator_of
+from triage.numerics.rounding import Accumulator, accumulator_of
 from triage.numerics.steps import by_spacings, leans
 from triage.numerics.tolerance import NORMAL, POSITIVE, RMS_FACTOR, Data, Dot, Model, Tolerance, dot_model
 from triage.numerics.verdict import UNEVEN, Verdict, verdict
@@ -86,7 +86,7 @@ def _relative(found: Differences) -> float | None:
 
 def _by_sum(made: Sum, found: Differences, magnitudes: Mapping[str, Sequence[float]], tensor_cores: bool) -> Judged:
     sizes = _sizes(made, magnitudes)
-    model = _dot(made, found, sizes, tensor_cores) if made.kind == "gemm" else _reduction(made, found)
+    model = _reduction(made, found) if made.kind == "elements" else _dot(made, found, sizes, tensor_cores)
     measured = _measured(made, found, sizes)
     told = verdict(model, measured)
     if told.kind == "inside":
@@ -102,7 +102,7 @@ def _by_sum(made: Sum, found: Differences, magnitudes: Mapping[str, Sequence[flo
 
 
 def _as_much(made: Sum) -> str:
-    terms = "products" if made.kind == "gemm" else "elements"
+    terms = "elements" if made.kind == "elements" else "products"
     return f"a sum of {made.terms} {terms} in {made.accumulator}, stored as {made.kept}, is off by as much"
 
 
@@ -155,12 +155,14 @@ def _not_rounding(model: Model, measured: Measured, found: Differences) -> str |
 
 def _dot(made: Sum, found: Differences, sizes: Magnitude | None, tensor_cores: bool) -> Model:
     inputs = max((format_of(name) for name in made.inputs), key=lambda form: form.u)
-    if tensor_cores and inputs.name == "float32":
+    matrices = made.kind == "gemm"
+    if tensor_cores and matrices and inputs.name == "float32":
         inputs = FORMATS["tfloat32"]  # that is what they take of it
+    one_by_one = Accumulator(made.accumulator, format_of(made.accumulator))
     dot = Dot(
         k=made.terms,
         inputs=inputs,
-        accumulator=accumulator_of(made.accumulator, inputs),
+        accumulator=accumulator_of(made.accumulator, inputs) if matrices else one_by_one,
         output=format_of(made.kept),
         reference=_reference(found),
         data=_data(found, sizes),
