@@ -137,17 +137,18 @@ def record_of_warning(warning: WarningRecord) -> Record:
 def record_of_hazard(hazard: Mapping[str, Any], about: str = "run") -> Record:
     """What a lint found, as JSON: `{"kind", "about", "at": Place, "labels", "certainty", "fields": {…}}`.
 
-    `fields`, and any further key, become `hazard.<name>` beside `hazard.kind` and `hazard.about`. Raises `KeyError`,
-    `TypeError` or `ValueError` for data of another shape.
+    `fields["found_by"]` says how the place was found, if not by computing. The other `fields`, and any further key, become
+    `hazard.<name>` beside `hazard.kind` and `hazard.about`. Raises `KeyError`, `TypeError` or `ValueError` for data of another shape.
     """
     further = {name: value for name, value in hazard.items() if name not in ("at", "labels", "certainty", "fields")}
     values = {"kind": hazard["kind"], **further, **hazard.get("fields", {})}
     place = from_json(Place, hazard["at"]) if hazard.get("at") else None
+    found_by = FoundBy(values.pop("found_by", FoundBy.LINT))
     return Record(
         "hazard",
         _present({f"hazard.{name}": value for name, value in values.items()}),
         about=about,
-        at=Location(place.file, place.line, found_by=FoundBy.LINT) if place else None,
+        at=Location(place.file, place.line, found_by=found_by) if place else None,
         labels=tuple(from_json(Label, label) for label in hazard.get("labels", ())),
         certain=hazard.get("certainty", "certain") == "certain",
     )

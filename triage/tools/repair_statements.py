@@ -9,7 +9,7 @@ from triage.experiment.repair_search import Repaired, Search
 from triage.experiment.repairs import Edit, edits
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
-from triage.model import Fact, Label, Place, StepOutcome, StepStatus
+from triage.model import Fact, FoundBy, Label, Place, StepOutcome, StepStatus
 from triage.tools.base import Result, Work
 from triage.tools.suggested import suggested
 from triage.tools.twin_runs import (
@@ -89,6 +89,7 @@ def _hazards(found: Repaired, file: str, fields: dict[str, object]) -> tuple[Haz
         "sort": first.kind,
         "count": len(found.edits),
         "reservation": found.reservation,
+        "found_by": FoundBy.EXPERIMENT.value,
     }
     kind = "statement-repaired" if found.alone else "statements-repaired"
     return (Hazard(kind, "run", Place(file, first.line), labels, told),)
