@@ -25,6 +25,8 @@ BORDERLINE = 0.1
 HALF = 0.55
 #: an absolute difference of so many float32 roundings of a result of usual size counts for nothing (`harness/mismatch.py`)
 SLACK = 32 * FORMATS["float32"].u
+#: less than this part of a spacing is left where only results near zero are off, by what is nothing beside the others
+TELLABLE = 0.05
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,11 @@ def leans(found: Differences, kept: Format, allowed: float = 0.0) -> bool:
 
 
 def _says(found: Differences) -> str:
-    most = f"{found.max_steps:.2g}"
+    beside_rms = found.max_steps < TELLABLE
+    most = f"{found.max_scaled_steps if beside_rms else found.max_steps:.2g}"
     spacings = f"one spacing of {found.kept}" if most == "1" else f"{most} spacings of {found.kept}"
-    return f"{found.unequal} of {found.count} elements are off, all by at most {spacings}, to either side"
+    usual = " at their usual size" if beside_rms else ""
+    return f"{found.unequal} of {found.count} elements are off, all by at most {spacings}{usual}, to either side"
 
 
 def _allowed(found: Differences, kept: Format) -> Tolerance:
