@@ -329,9 +329,11 @@ def test_what_fits_the_sizes_of_the_script_only_accuses_nobody() -> None:
     assert found.edits == (EDITS[1],) and found.alone is None and "sizes" in found.reservation
 
 
-def test_a_missing_factor_accuses_nobody() -> None:
-    found = search({"f"}, [an_edit(5, "f", MOVABLE), *EDITS])
-    assert found.edits and found.settled and found.alone is None
+def test_a_missing_factor_accuses_nobody_unless_something_else_repairs_the_statement_too() -> None:
+    missing, other = an_edit(5, "f", MOVABLE), an_edit(5, "g", "operator")
+    found = search({"f"}, [missing, other, *EDITS])
+    assert found.edits == (missing,) and found.settled and found.alone is None
+    assert search({"f", "g"}, [missing, other, *EDITS]).alone == other
 
 
 @settings(max_examples=60, deadline=None)

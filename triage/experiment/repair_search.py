@@ -71,7 +71,8 @@ class Search:
     ) -> Repaired:
         """Try the edits in their order, as long as there is time (`left() > 0`).
 
-        Of a statement that was repaired no further ones are tried, and of the others none that is rare where a usual one has done.
+        Of a statement that was repaired no further ones are tried, unless that was by a movable one, and of the others none that
+        is rare where a usual one has done.
         """
         texts = {edit.apply(source): edit for edit in reversed(edits)}
         edits = [edit for edit in edits if texts[edit.apply(source)] is edit]
@@ -83,7 +84,7 @@ class Search:
             if edit is None:
                 break
             if self._also_with_others(source, edit):
-                passing.append(edit)
+                passing = [*(one for one in passing if (one.line, one.end) != (edit.line, edit.end)), edit]
                 progress(f"line {edit.line}: {edit.says} restores the agreement")
         still_open = self._open(edits, looked_at, passing)
         return Repaired(
@@ -97,15 +98,15 @@ class Search:
     @staticmethod
     def _open(edits: Sequence[Edit], looked_at: set[Edit], passing: Sequence[Edit]) -> list[Edit]:
         """The edits that are still to be tried."""
-        repaired = {(edit.line, edit.end) for edit in passing}
+        repaired = {(edit.line, edit.end): edit.kind for edit in passing}
         rarest = max(LESS_USUAL, *(edit.rare for edit in passing)) if passing else None
-        return [
-            edit
-            for edit in edits
-            if edit not in looked_at
-            and (edit.line, edit.end) not in repaired
-            and (rarest is None or edit.rare <= rarest)
-        ]
+
+        def is_open(edit: Edit) -> bool:
+            by = repaired.get((edit.line, edit.end))
+            done = by is not None and (by != MOVABLE or edit.kind == MOVABLE)
+            return edit not in looked_at and not done and (rarest is None or edit.rare <= rarest)
+
+        return [edit for edit in edits if is_open(edit)]
 
     def _next(self, source: str, edits: Sequence[Edit], left: Callable[[], float]) -> tuple[Edit | None, list[Edit]]:
         """The first edit that restores the agreement, and those that were looked at until then."""

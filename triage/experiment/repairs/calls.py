@@ -62,6 +62,8 @@ def _other_function(draft: Draft, statement: ast.stmt, node: ast.Call, name: str
         return
     package = draft.text.of(node.func).rpartition(".")[0]
     kind = "reduction" if name.startswith(("reduce", "cum", "atomic")) else "operator"
+    if name in ("exp", "exp2") and any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) for n in ast.walk(node)):
+        kind = MOVABLE  # the unit may be missing in what it is multiplied with
     for number, other in enumerate(SWAPPED.get(name, ())):
         grade = USUAL if number == 0 else LESS_USUAL
         change = draft.text.replaced(node.func, f"{package}.{other}")
