@@ -165,6 +165,15 @@ def test_faults_in_types_of_eight_bits(measure, fault, dtype) -> None:
     assert not by_spacings(found, placed=False, real=True).inside, found
 
 
+def test_float64_that_was_computed_in_float32_is_not_inside(measure) -> None:
+    x = values().double() + torch.randn(N, dtype=torch.float64) * 1e-10
+    assert by_spacings(
+        measure(x * (1 + 4e-16 * torch.randn(N, dtype=torch.float64)), x), placed=False, real=True
+    ).inside
+    found = measure((x.float() * 3.0).double(), x * 3.0, torch.float64)
+    assert found.kept == "float64" and not by_spacings(found, placed=False, real=True).inside, found
+
+
 def test_truncation_leans(measure) -> None:
     scaled = values().double() * 40
     found = measure(scaled.trunc().to(torch.int8), scaled.round())

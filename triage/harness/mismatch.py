@@ -28,9 +28,12 @@ GROUPS = 1 << 16
 RATIO_TOLERANCE = 0.02
 #: differences are computed in pieces of so many elements, for they need several float64 numbers an element
 PIECE = 1 << 22
+#: the spacing of float32 at 1
+SINGLE = 2.0**-23
 #: Differences of this part of the rms of what is expected count for nothing beside it: what cancels to nearly zero keeps the absolute
-#: error of its float32 terms, and would be off by many of its own tiny spacings. 32 float32 roundings of a number of that size.
-SLACK = 32 * 2.0**-24
+#: error of its float32 terms, and would be off by many of its own tiny spacings. 32 float32 roundings of a number of that size; of float64 where
+#: that is kept.
+SLACK = 16 * SINGLE
 #: where the script's own bound is not known, elements are wrong whose error is above this part of the largest
 LARGE = 1 / 16
 #: types to which values are rounded, the coarsest first
@@ -189,6 +192,7 @@ def _steps(
     pairs: Iterable[tuple[torch.Tensor, torch.Tensor]], kept: torch.dtype, rms: float, count: int
 ) -> dict[str, float]:
     """The differences in spacings of a type: at what is expected (`SLACK` apart), and at the rms of that where it is smaller."""
+    slack = SLACK * min(float(torch.finfo(kept).eps) / SINGLE, 1.0) if kept.is_floating_point else SLACK
     square = largest = scaled = beyond = mean = product = stored_square = 0.0
     for actual, expected in pairs:
         error, expected, _ = _errors(actual, expected)
@@ -201,7 +205,7 @@ def _steps(
         scaled = max(scaled, float((error / _spacing(expected.abs().clamp_(min=rms), kept)).max()))
         spacing = _spacing(expected, kept)
         beyond = max(beyond, float((error - spacing).max()))
-        steps = error.sub_(SLACK * rms).clamp_(min=0.0).div_(spacing)
+        steps = error.sub_(slack * rms).clamp_(min=0.0).div_(spacing)
         square += float(steps.dot(steps))
         largest = max(largest, float(steps.max()))
     told = {"rms_steps": math.sqrt(square / count), "max_steps": largest, "max_scaled_steps": scaled}

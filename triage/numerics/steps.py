@@ -16,15 +16,15 @@ from triage.numerics.tolerance import Tolerance, one_two_five
 
 #: A mean is zero as far as chance goes if it is within so many of its standard deviations.
 CHANCE = 6.0
-#: and in any case within this part of a unit roundoff, or two roundings of float32, in which functions are biased
-LEAN, LEAN_OF_SINGLE = 1 / 32, 2 * FORMATS["float32"].u
+#: and in any case within this part of a unit roundoff, or two roundings of float32, in which functions are biased (of float64 where that is kept)
+LEAN, LEAN_OF_COMPUTING = 1 / 32, 2.0
 #: Values on the border of two numbers of a coarse type, which go to the other side: as many as the argument's own error over the
 #: spacing. float16 on the way to one of 8 bits makes 2^-11 / 2^-4 of them, twice for either side.
 BORDERLINE = 0.1
 #: half a spacing, and what the reference is off by itself
 HALF = 0.55
-#: an absolute difference of so many float32 roundings of a result of usual size counts for nothing (`harness/mismatch.py`)
-SLACK = 32 * FORMATS["float32"].u
+#: an absolute difference of so many float32 roundings (of float64 where that is kept) of a result of usual size counts for nothing (`harness/mismatch.py`)
+SLACK = 32.0
 #: less than this part of a spacing is left where only results near zero are off, by what is nothing beside the others
 TELLABLE = 0.05
 
@@ -92,9 +92,16 @@ def _of_size(found: Differences, kept: Format) -> str | None:
     return None
 
 
+def _computed(kept: Format) -> float:
+    """The unit roundoff of the arithmetic behind a type: float32 for what is narrower."""
+    return FORMATS["float32"].u if kept.exact else min(kept.u, FORMATS["float32"].u)
+
+
 def leans(found: Differences, kept: Format, allowed: float = 0.0) -> bool:
     """Whether differences lean to one side by more than chance makes, and more than is `allowed`, a part of the result."""
-    return abs(found.lean) > max(CHANCE * found.lean_by_chance, LEAN * kept.u, LEAN_OF_SINGLE, allowed)
+    return abs(found.lean) > max(
+        CHANCE * found.lean_by_chance, LEAN * kept.u, LEAN_OF_COMPUTING * _computed(kept), allowed
+    )
 
 
 def _says(found: Differences) -> str:
@@ -109,4 +116,6 @@ def _allowed(found: Differences, kept: Format) -> Tolerance:
     if kept.exact:
         return Tolerance(0.0, 1.0)
     steps = max(found.max_steps, 1.0)
-    return Tolerance(one_two_five(2 * steps * kept.u), one_two_five(SLACK * found.rms_expected + kept.floor))
+    return Tolerance(
+        one_two_five(2 * steps * kept.u), one_two_five(SLACK * _computed(kept) * found.rms_expected + kept.floor)
+    )
