@@ -63,7 +63,7 @@ def _edits_of(draft: Draft) -> list[Edit]:
     _edit_defaults(draft)
     for kernel in draft.scope.kernels:
         for item in kernel.items:
-            edit_grid(draft, kernel, item.context_expr)
+            edit_grid(draft, kernel, item)
         _edit_block(draft, kernel.body)
         edit_sums(draft, kernel)
     for statement in draft.scope.beside():

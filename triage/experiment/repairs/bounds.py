@@ -28,19 +28,17 @@ def edit_loop(draft: Draft, loop: ast.For) -> None:
         draft.add(loop, "bounds", says, draft.text.replaced(call.args[0], f"1, {only}"), rare=LESS_USUAL)
 
 
-def edit_grid(draft: Draft, kernel: ast.With, launch: ast.expr) -> None:
+def edit_grid(draft: Draft, kernel: ast.With, item: ast.withitem) -> None:
     """The number of blocks, and which variable counts which."""
-    arguments = launch.args if isinstance(launch, ast.Call) else []
+    arguments = item.context_expr.args if isinstance(item.context_expr, ast.Call) else []
     for argument in arguments:
         _bound(draft, kernel, argument)
         edit_expression(draft, kernel, argument, bounds=True)
     for one, other in itertools.pairwise(arguments):
         draft.exchange(kernel, one, other, "index")
-    for item in kernel.items:
-        if isinstance(item.optional_vars, ast.Tuple):
-            variables = item.optional_vars.elts
-            for first, second in itertools.pairwise(variables):
-                draft.exchange(kernel, first, second, "index", LESS_USUAL)
+    variables = item.optional_vars.elts if isinstance(item.optional_vars, ast.Tuple) else []
+    for first, second in itertools.pairwise(variables):
+        draft.exchange(kernel, first, second, "index", LESS_USUAL)
 
 
 def _bound(draft: Draft, statement: ast.stmt, node: ast.expr) -> None:
