@@ -12,6 +12,7 @@ import pytest
 
 from triage.experiment.twin import Compared, TwinRun
 from triage.model import Mismatch, Output
+from triage.tools.mismatch_pattern import PICTURE
 from triage.tools.twin_runs import of_happenings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +80,9 @@ def test_a_wrong_sum_is_led_back_to_its_statement(tmp_path: Path) -> None:
     assert verdict["category"] == "correctness" and verdict["rule"] in ("TLC051", "TLC052")
     told = {verdict["location"]["line"], *(label["line"] for label in verdict["labels"])}
     assert line in told
+    assert "everywhere" in step(report, "pattern")["detail"]
+    (picture,) = [one["path"] for one in report["artifacts"] if one["kind"] == PICTURE]
+    assert "########" in next((tmp_path / ".triage").glob(f"*/{picture}")).read_text("utf-8")
 
 
 def test_without_experiments_nothing_is_run_again(tmp_path: Path) -> None:

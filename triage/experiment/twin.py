@@ -32,6 +32,8 @@ class Compared:
     let_through: Mismatch | None = None
     #: which launches wrote its operands
     written: tuple[Output, ...] = ()
+    #: the blob of its mask of wrong elements, where that is small enough to keep
+    mask: str | None = None
     shape: tuple[int, ...] = ()
     #: of a comparison that agreed: the largest magnitude that was expected
     largest: float | None = None
@@ -130,6 +132,7 @@ def _compared(event: Event, blob: Callable[[str], bytes]) -> Compared:
         shape=tuple(summary.get("shape") or ()),
         largest=summary.get("largest"),
         written=tuple(from_json(Output, written) for written in summary.get("written") or ()),
+        mask=blob_of(summary.get("mask")),
     )
 
 

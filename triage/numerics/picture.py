@@ -84,7 +84,7 @@ def describe(tiles: Tiles) -> str:
 def draw(mask: bytes, shape: Sequence[int], width: int = WIDTH, height: int = HEIGHT) -> str:
     """The mask as lines of text, `.` where all is right, `#` where all is wrong, `+` in between."""
     rows, columns = _fitting(mask, shape)
-    down, across = -(-rows // height), -(-columns // width)
+    down, across = _power(-(-rows // height)), _power(-(-columns // width))
     lines = []
     for top in range(0, rows, down):
         cells = (
@@ -94,6 +94,11 @@ def draw(mask: bytes, shape: Sequence[int], width: int = WIDTH, height: int = HE
         lines.append("".join(RIGHT if not count else WRONG if count == size else SOME for count, size in cells))
     scale = f"each character is {down} × {across} elements" if down * across > 1 else "each character is one element"
     return "\n".join([*lines, f"{rows} rows × {columns} columns; {scale}; # wrong, + partly, . right"])
+
+
+def _power(size: int) -> int:
+    """The next power of two: so characters do not cut tiles, which have such sizes."""
+    return 1 << max(size - 1, 0).bit_length()
 
 
 def _fitting(mask: bytes, shape: Sequence[int]) -> tuple[int, int]:

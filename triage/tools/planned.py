@@ -19,7 +19,6 @@ PLANNED = (
     _planned("add-back", "add concurrency back, one dimension at a time"),
     _planned("sanitizers", "compute-sanitizer: memcheck, racecheck, initcheck, synccheck"),
     _planned("twin-schedules", "permute block and loop order on the CPU twin"),
-    _planned("mismatch-pattern", "look at which elements are wrong", "mismatch.pattern"),
     _planned("draw-layouts", "draw the inferred layouts"),
     _planned("compare-segments", "compare after each statement with the twin"),
     _planned("insert-probes", "print and dump tensors in the kernel"),

@@ -13,6 +13,7 @@ from triage.tools import (
     lower_kernels,
     lower_trace,
     minimize,
+    mismatch_pattern,
     observe,
     read_error,
     reference_fp64,
@@ -42,6 +43,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (reference_fp64.SPEC, reference_fp64.run),
     (verify_fix.SPEC, verify_fix.run),
     (cpu_twin.SPEC, cpu_twin.run),
+    (mismatch_pattern.SPEC, mismatch_pattern.run),
     (repair_statements.SPEC, repair_statements.run),
 )
 

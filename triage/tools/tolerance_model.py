@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from triage.experiment.errors import read_events
-from triage.experiment.events import Event
-from triage.experiment.kernels import kernels_of, record_of
 from triage.experiment.tolerances import Judged, judge
-from triage.experiment.twin import Compared, TwinRun, read
+from triage.experiment.twin import Compared
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
-from triage.model import Fact, KernelRecord, NotChecked, StepOutcome
+from triage.model import Fact, NotChecked, StepOutcome
 from triage.tools.base import Result, Work
-from triage.tools.reruns import TWIN
+from triage.tools.compared import Seen, comparison_id, seen_by
 from triage.tools.twin_runs import of_mismatch
 
 SPEC = ToolSpec(
@@ -28,22 +24,12 @@ SPEC = ToolSpec(
 UNSOUND = frozenset({"uninitialized-read", "never-written", "collision"})
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A run whose comparisons are judged: on the twin, or on a GPU."""
-
-    events: list[Event]
-    run: TwinRun
-    blob: Callable[[str], bytes]
-    twin: bool
-
-
 def run(work: Work) -> Result:
     """Judge the comparison that the step is about, with the others of its run that failed."""
-    seen = _seen(work)
+    seen = seen_by(work)
     if seen is None:
         return Result(detail="the run that compared is gone")
-    about = work.about.removeprefix("comparison:").removeprefix(TWIN)
+    about = comparison_id(work.about)
     failed = {c.id: c for c in seen.run.comparisons if not c.matched}
     if about not in failed:
         return Result(detail="nothing is known of how far the elements are apart")
@@ -61,22 +47,6 @@ def run(work: Work) -> Result:
     )
 
 
-def _seen(work: Work) -> Seen | None:
-    """The run that made the comparison, as its step left it."""
-    twin = TWIN in work.about
-    folder = work.facts.get("twin.dir" if twin else "run.dir")
-    directory = work.case.path / str(folder)
-    if not folder or not directory.is_dir():
-        return None
-
-    def blob(sha: str) -> bytes:
-        return (directory.parent / "blobs" / sha).read_bytes() if twin else work.case.get(sha)
-
-    events = read_events(directory)
-    status = str(work.facts.get("twin.status" if twin else "run.status"))
-    return Seen(events, read(events, status, blob), blob, twin)
-
-
 def _judged(seen: Seen, compared: Compared) -> Judged:
     if compared.mismatch is None:
         return Judged(None, "the shapes differ")
@@ -85,17 +55,12 @@ def _judged(seen: Seen, compared: Compared) -> Judged:
     kinds = {str(h.get("kind")) for h in seen.run.happenings if written and h.get("kernel") == written.kernel}
     return judge(
         compared.mismatch,
-        _record(seen, written.kernel) if written else None,
+        seen.record(written.kernel) if written else None,
         written.argument if written else "",
         launch.get("magnitudes") or {},
         tensor_cores=not seen.twin,
         sound=not kinds & UNSOUND,
     )
-
-
-def _record(seen: Seen, kernel: str) -> KernelRecord | None:
-    found = kernels_of(seen.events).get(kernel)
-    return record_of(found, seen.blob) if found is not None else None
 
 
 def _hazards(compared: Compared, judged: Judged, alone: bool) -> tuple[Hazard, ...]:
