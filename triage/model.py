@@ -71,6 +71,7 @@ class FoundBy(StrEnum):
     EXPERIMENT = "experiment"
     SPAN = "span"
     LINT = "lint"
+    TWIN = "twin"
 
 
 class StepStatus(StrEnum):

@@ -10,9 +10,10 @@ from triage.report.contract import NeighbourEntry, SwitchSetEntry, SwitchSetting
 FOUND_BY = {
     "frame": "the error's own frames lead to this line of your file",
     "line-directive": "the compiler's own message carries this line of your file",
-    "experiment": "in experiments on the captured kernel the error stays only while this is there",
+    "experiment": "experiments with changed copies lead to this line",
     "span": "the compiler attached this source position to the statement",
     "lint": "computed from the captured kernel, without running it",
+    "twin": "seen while the kernel was computed on the CPU as it is written",
 }
 
 CONFIDENCE = {
@@ -40,6 +41,7 @@ STATE = {
 
 MEASURED_HERE = "measured here"
 STATIC = "static"
+COMPUTED_HERE = "computed here"
 NOT_RUN = "not run"
 
 
@@ -62,6 +64,8 @@ def basis(subject_kind: str, finding: Finding, steps: Sequence[Step], environmen
         return NOT_RUN
     if finding.location is not None and finding.location.found_by == FoundBy.LINT:
         return STATIC
+    if finding.location is not None and finding.location.found_by == FoundBy.TWIN:
+        return COMPUTED_HERE
     by_id = {e.id: e for e in environments}
     if finding.state != State.HEALTHY:
         for step in reversed(steps):

@@ -12,7 +12,7 @@ from triage.experiment.kernels import kernels_of, record_of
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import Compared, TwinRun, read
 from triage.lints.hazard import Hazard
-from triage.model import KernelRecord, Place, Statement
+from triage.model import FoundBy, KernelRecord, Place, Statement
 from triage.numerics.hidden_faults import Comparing, blind_spots
 from triage.numerics.pattern import FEW, UNPATTERNED, describe, pattern_of
 from triage.numerics.steps import by_spacings
@@ -98,6 +98,7 @@ def _of_happening(happening: Mapping[str, Any]) -> Hazard | None:
         "count": happening.get("count"),
         "index": list(happening.get("indices") or ()),
         "shape": list(happening.get("extent") or ()),
+        "found_by": FoundBy.TWIN.value,
     }
     return Hazard(kind, "run", Place(str(place["file"]), int(place["line"])) if place else None, fields=fields)
 
@@ -105,13 +106,19 @@ def _of_happening(happening: Mapping[str, Any]) -> Hazard | None:
 def of_mismatch(kind: str, found: Compared | None, at: Place | None = None, **fields: Any) -> Hazard:
     """A failed comparison as a hazard at the line that compares, or at `at`."""
     if found is None:
-        said = {"function": "the script's own check", "where": "its results are wrong", "tolerance": ""}
+        said = {
+            "function": "the script's own check",
+            "where": "its results are wrong",
+            "tolerance": "",
+            "found_by": FoundBy.TWIN.value,
+        }
         return Hazard(kind, "run", at, fields=said | fields)
     said = {
         "function": found.function,
         "where": describe(found.mismatch) if found.mismatch else "the shapes differ",
         "tolerance": ", ".join(f"{name}={value}" for name, value in sorted(found.tolerance.items())),
         "dtype": found.dtype,
+        "found_by": FoundBy.TWIN.value,
     }
     return Hazard(kind, "run", at or found.at, fields=said | fields)
 
