@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ROOT / "tests" / "quality" / "wrong"
+#: another folder of the same form may be asked about
+SCRIPTS = Path(os.environ.get("TRIAGE_WRONG", ROOT / "tests" / "quality" / "wrong"))
 #: whom a verdict accuses, as the answers say it
 CULPRITS = {"kernel": "program", "tolerance": "tolerance", "reference": "reference", "compiler": "compiler"}
 #: a line counts as found within this distance
