@@ -19,7 +19,7 @@ from triage.numerics.steps import by_spacings
 from triage.tools.base import Work
 
 #: The twin computes in Python what a GPU does in microseconds: seconds that an unchanged script may take on it.
-LONGEST = 120.0
+LONGEST = 60.0
 #: happenings of the interpreter as hazards that rules know
 HAZARDS = {
     "uninitialized-read": "read-of-unwritten",
