@@ -10,8 +10,8 @@ import wrong_corpus
 from wrong_corpus import Answer, ask
 
 CASES = {case.name: case for case in wrong_corpus.load()}
-#: one of each culprit, and two program faults that repair and a lint find; the whole takes half an hour
-SAMPLE = ("right-transpose.py", "gelu-tanh.py", "pairwise-distance.py", "residual-add.py", "row-max.py", "gemm-relu.py")
+#: one of each culprit, and a fault of the program that repair finds; the whole takes half an hour
+SAMPLE = ("right-transpose.py", "gelu-tanh.py", "pairwise-distance.py", "row-max.py")
 
 
 def test_marks_and_answers_agree() -> None:

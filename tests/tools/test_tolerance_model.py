@@ -37,8 +37,12 @@ def judged(script):
     ("name", "compares", "rtol", "atol"),
     [
         ("covariance", "torch.equal", 1e-4, 1e-3),  # a sum whose length and types the record shows
-        ("row-sum", "assert_close", 1e-3, 1e-3),  # results near zero, judged by the size of the terms
-        ("swiglu-fp8", "assert_close", 0.25, 1e-2),  # an 8-bit result that is compared exactly
+        pytest.param(
+            "row-sum", "assert_close", 1e-3, 1e-3, marks=pytest.mark.slow
+        ),  # results near zero, judged by the size of the terms
+        pytest.param(
+            "swiglu-fp8", "assert_close", 0.25, 1e-2, marks=pytest.mark.slow
+        ),  # an 8-bit result that is compared exactly
     ],
 )
 def test_a_tolerance_that_is_too_tight(observed, name, compares, rtol, atol) -> None:
@@ -67,7 +71,7 @@ def test_an_accumulator_that_is_too_narrow(observed) -> None:
     assert hazard.fields["accumulator"] == "float16" and hazard.fields["terms"] == 512
 
 
-@pytest.mark.parametrize("name", ["linear-nt", "softmax-online"])
+@pytest.mark.parametrize("name", ["linear-nt", pytest.param("softmax-online", marks=pytest.mark.slow)])
 def test_a_wrong_kernel_is_not_within_the_model(observed, name) -> None:
     script, _ = script_of(observed, name)
     for about in script.failed:

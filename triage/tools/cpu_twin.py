@@ -23,6 +23,9 @@ SPEC = ToolSpec(
 
 def run(work: Work) -> Result:
     """Run the unchanged script on the twin and say what its comparisons came to."""
+    reason = _pointless(work)
+    if reason:
+        return Result(detail=reason)
     candidate = unchanged(work)
     if candidate is None:
         return Result(detail="the twin runs a script as it was read, and this run is of a module or the script is gone")
@@ -47,6 +50,17 @@ def run(work: Work) -> Result:
         checked=tuple(_checked(run)),
         not_checked=tuple(_not_checked(run)),
     )
+
+
+def _pointless(work: Work) -> str:
+    """Why the twin could tell nothing of this script; "" if it could."""
+    if work.facts.get("run.status") in ("timed_out", "killed"):
+        return "the script came to no end, and would come to none on the twin"
+    if not work.facts.get("launches.count"):
+        return "the script launches no kernel"
+    if work.facts.get("kernels.failing"):
+        return "a kernel does not compile; what it would compute says nothing of that"
+    return ""
 
 
 def _facts(run: TwinRun) -> list[Fact]:

@@ -40,7 +40,7 @@ def unchanged(work: Work) -> Candidate | None:
 
 def run_unchanged(work: Work, runner: ScriptRunner, candidate: Candidate) -> tuple[Shown, TwinRun]:
     """Run it, or take what it showed in an earlier step of this case."""
-    shown = runner.run(candidate, min(LONGEST, max(work.seconds, 1.0)))
+    shown = runner.run(candidate, min(LONGEST, max(work.seconds, 1.0), work.options.timeout))
     return shown, read(read_events(shown.directory), shown.status, runner.blob)
 
 
