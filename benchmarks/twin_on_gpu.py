@@ -82,7 +82,7 @@ def _copied(value: Any) -> Any:
 def _compared(kernel: Any, before: list[Any], args: tuple[Any, ...], result: Any) -> dict[str, Any]:
     import torch
     from _triage_harness import twin
-    from _triage_harness.virtual.computed import NotComputed, _array
+    from _triage_harness.virtual.computed import NotComputed, as_array, in_order
     from _triage_harness.virtual.signature import signature
 
     torch.cuda.synchronize()
@@ -91,14 +91,11 @@ def _compared(kernel: Any, before: list[Any], args: tuple[Any, ...], result: Any
     known = signature(func, outputs)
     told: dict[str, Any] = {"kernel": known.kernel}
     results = list(result) if isinstance(result, (list, tuple)) else [result]
-    mine: list[Any] = [None] * len(known.parameters)
-    theirs: list[Any] = [None] * len(known.parameters)
-    for index, copy, value in zip(known.inputs, before, args, strict=False):
-        mine[index], theirs[index] = copy, value
-    for index, value in zip(outputs, results, strict=False):
-        mine[index], theirs[index] = torch.empty_like(value, device="cpu"), value
+    results = results[: len(outputs)]
+    theirs = in_order(known, args, results)
+    mine = in_order(known, before, [torch.empty_like(value, device="cpu") for value in results])
     try:
-        arrays = [_array(p, v) for p, v in zip(known.parameters, mine, strict=True)]
+        arrays = [as_array(p, v) for p, v in zip(known.parameters, mine, strict=True)]
         for index in outputs:
             twin.poison(arrays[index])
         began = time.monotonic()

@@ -20,8 +20,6 @@ from .tensors import VirtualTensor, is_guessed, is_tainted
 
 #: seconds that the launches of one run may be computed for; the interpreter bounds the work of a single one
 SECONDS = 120.0
-#: what a tensor of this many bytes is not copied for: the arguments of the last launches are kept for experiments
-SNAPSHOT_LIMIT = 64 << 20
 #: of more elements than this, magnitudes are taken of some
 SAMPLE = 1 << 20
 #: dtypes of PyTorch that NumPy has only by `ml_dtypes`, under the same name
@@ -78,7 +76,7 @@ class Computing:
                 "magnitudes": self._magnitudes,
             }
         except NotComputed as why:
-            told |= {"why": str(why), "at": None}
+            told["why"] = str(why)
         told["seconds"] = round(time.monotonic() - began, 4)
         self._spent += time.monotonic() - began
         if launch_id is not None:
@@ -93,10 +91,8 @@ class Computing:
             raise NotComputed(f"launches before this one took {self._spent:.0f} s")
         if any(is_guessed(result) for result in results):
             raise NotComputed("the size of an output is not known")
-        values: list[Any] = [None] * len(signature.parameters)
-        for index, value in (*zip(signature.inputs, args, strict=False), *zip(signature.outputs, results, strict=True)):
-            values[index] = value
-        arrays = [_array(p, v) for p, v in zip(signature.parameters, values, strict=True)]
+        values = in_order(signature, args, results)
+        arrays = [as_array(p, v) for p, v in zip(signature.parameters, values, strict=True)]
         inputs = [(signature.parameters[index].name, arrays[index]) for index in signature.inputs]
         self._magnitudes = {name: _magnitude(array) for name, array in inputs if _is_real(array)}
         for index in signature.outputs:
@@ -111,6 +107,14 @@ class Computing:
             raise NotComputed(f"the twin failed: {type(error).__name__}: {error}") from error
         self._nan = [p.name for p, array in zip(signature.parameters, arrays, strict=True) if _has_nan(array)]
         return outcome
+
+
+def in_order(signature: Signature, args: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """The arguments and results of a call in the order of the kernel's parameters; None for what was not passed."""
+    values: list[Any] = [None] * len(signature.parameters)
+    for index, value in (*zip(signature.inputs, args, strict=False), *zip(signature.outputs, results, strict=True)):
+        values[index] = value
+    return values
 
 
 def _has_nan(array: Any) -> bool:
@@ -128,7 +132,7 @@ def _magnitude(array: Any) -> tuple[float, float]:
     return float(some.mean()), float(numpy.sqrt(numpy.mean(some * some)))
 
 
-def _array(parameter: Parameter, value: Any) -> Any:
+def as_array(parameter: Parameter, value: Any) -> Any:
     """An argument as the interpreter takes it: a NumPy array over the memory of a tensor, or a number."""
     if not isinstance(value, torch.Tensor):
         return value
