@@ -71,7 +71,7 @@ def _of_values(run: dict[str, Any]) -> str:
         return ""
     if run.get("twin.verdict") == "matched":
         return "; what the script compares agrees on the CPU twin"
-    if run.get("twin.ended") == "succeeded" and not run.get("twin.reason"):
+    if run.get("twin.status") == "succeeded" and not run.get("twin.reason"):
         return "; its values were computed on the CPU twin, and no check of the script failed there"
     return "; values were not computed (no GPU)"
 

@@ -47,6 +47,11 @@ def comparison_of(
     return _with_kernels(found, [kernel for kernel in kernels if kernel.id in wrote], blob)
 
 
+def is_by_function(name: str) -> bool:
+    """Whether a function of a package compares, which is told also where it agrees; the script's own arithmetic is not."""
+    return "." in name
+
+
 def summary_of(event: Mapping[str, Any], blob: Callable[[str], bytes]) -> dict[str, Any]:
     """What a `compare` event tells; empty where its values were made up. A large one lies in a blob."""
     summary = event.get("summary")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from triage.experiment.comparisons import is_by_function
 from triage.experiment.errors import read_events
 from triage.experiment.repairs import LESS_USUAL, MOVABLE, Edit, other_sizes
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
@@ -147,7 +148,7 @@ class Search:
         if shown.status != "succeeded":
             return False
         run = self._read(shown)
-        wrong = {c.function for c in self.start.comparisons if not c.matched and c.by_function}
+        wrong = {c.function for c in self.start.comparisons if not c.matched and is_by_function(c.function)}
         if run.nan > self.start.nan or _worst(run) - _worst(self.start):
             return False  # a check of the largest error does not see NaN
         return run.passes and run.computed >= self.start.computed and wrong <= {c.function for c in run.comparisons}

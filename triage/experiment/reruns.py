@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from triage.experiment.comparisons import summary_of
+from triage.experiment.comparisons import is_by_function, summary_of
 from triage.experiment.events import Event
 
 
@@ -18,11 +18,6 @@ class Which:
     file: str
     line: int
     order: int = 0
-
-    @property
-    def by_function(self) -> bool:
-        """Whether a function of a package compares, which is told also where it agrees; the script's own arithmetic is not."""
-        return "." in self.function
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,7 @@ def said(events: Sequence[Event], wanted: Which, ended: str, blob: Callable[[str
         return _told("matched", agreed, blob)
     if there and not failed:
         return Said("virtual")
-    own = not wanted.by_function or bool(failed)  # of what agrees at one place, only the first is told
+    own = not is_by_function(wanted.function) or bool(failed)  # of what agrees at one place, only the first is told
     return Said("matched" if own and ended == "succeeded" else "absent")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from triage.experiment.comparisons import summary_of
 from triage.experiment.events import Event
 from triage.experiment.kernels import blob_of
 from triage.model import Mismatch, Output, Place, from_json
@@ -42,11 +43,6 @@ class Compared:
     def of_kernel(self) -> bool:
         """Whether a launch wrote one of its operands."""
         return bool(self.written)
-
-    @property
-    def by_function(self) -> bool:
-        """Whether a function of a package compared, which is told also where it agrees; the script's own arithmetic is not."""
-        return "." in self.function
 
 
 @dataclass(frozen=True)
@@ -116,7 +112,7 @@ def _whole(value: Any, blob: Callable[[str], bytes]) -> Any:
 
 
 def _compared(event: Event, blob: Callable[[str], bytes]) -> Compared:
-    summary = _whole(event.get("summary"), blob) or {}
+    summary = summary_of(event, blob)
     pattern, let_through = summary.get("pattern"), summary.get("let_through")
     at = event.get("at")
     return Compared(

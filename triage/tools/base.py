@@ -7,6 +7,7 @@ tools after it. It writes nothing but its own step folder and blobs, so the walk
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,6 +164,16 @@ class Work:
     def kernel(self) -> Kernel:
         """The kernel this step is about. Raises `KeyError` for a step about something else."""
         return self.kernels[self.about.removeprefix("kernel:")]
+
+    @property
+    def script_path(self) -> str:
+        """The script as frames and records name it."""
+        return os.path.abspath(self.options.script)
+
+    @property
+    def script_source(self) -> str | None:
+        """The text of the script as it ran; None for a module, or where it was not kept."""
+        return self.read_source(self.script_path) if self.options.script else None
 
     def kernel_record(self, kernel: Kernel) -> KernelRecord | None:
         """The record of a kernel as data, None where the harness could not make one."""

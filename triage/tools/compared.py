@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from triage.experiment.errors import read_events
 from triage.experiment.events import Event
@@ -25,8 +26,13 @@ class Seen:
 
     def record(self, kernel: str) -> KernelRecord | None:
         """What a kernel of the run is, None where it could not be recorded."""
-        found = kernels_of(self.events).get(kernel)
-        return record_of(found, self.blob) if found is not None else None
+        return self.records.get(kernel)
+
+    @cached_property
+    def records(self) -> dict[str, KernelRecord]:
+        """The kernels of the run by their ids, as far as they could be recorded."""
+        found = {id: record_of(kernel, self.blob) for id, kernel in kernels_of(self.events).items()}
+        return {id: record for id, record in found.items() if record is not None}
 
 
 def comparison_id(about: str) -> str:
@@ -36,7 +42,15 @@ def comparison_id(about: str) -> str:
 
 def seen_by(work: Work) -> Seen | None:
     """The run that made the comparison a step is about; None where it is gone."""
-    twin = TWIN in work.about
+    return _left_by(work, TWIN in work.about)
+
+
+def twin_run(work: Work) -> Seen | None:
+    """The run of the unchanged script on the twin; None where there was none, or it is gone."""
+    return _left_by(work, twin=True)
+
+
+def _left_by(work: Work, twin: bool) -> Seen | None:
     folder = work.facts.get("twin.dir" if twin else "run.dir")
     directory = work.case.path / str(folder)
     if not folder or not directory.is_dir():

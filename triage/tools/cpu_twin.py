@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from triage.experiment.client import TemplateError
+from triage.experiment.errors import read_events
 from triage.experiment.scripts import Shown
-from triage.experiment.twin import TwinRun
+from triage.experiment.twin import TwinRun, read
 from triage.graph.spec import ToolSpec
-from triage.model import Fact, NotChecked, StepOutcome, StepStatus
+from triage.model import Caliber, Fact, NotChecked, StepOutcome, StepStatus
 from triage.numerics.pattern import pattern_of
 from triage.tools.base import Result, Work
-from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, run_unchanged, unchanged, wrong
+from triage.tools.reruns import TWIN
+from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, unchanged, wrong
+
+#: The twin computes in Python what a GPU does in microseconds: seconds that an unchanged script may take on it.
+LONGEST = 60.0
 
 SPEC = ToolSpec(
     "cpu-twin",
     "compute the kernels on the CPU, as they are written",
     adds=(
-        "twin.verdict", "twin.computed", "twin.ended", "twin.reason", "twin.dir", "twin.status", "comparison.verdict", "comparison.function", "mismatch.where",
+        "twin.verdict", "twin.computed", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where",
     ),
     seconds=lambda facts: 5.0 + 2.0 * float(facts.get("run.seconds") or 0.0),
 )  # fmt: skip
@@ -31,7 +36,8 @@ def run(work: Work) -> Result:
         return Result(detail="the twin runs a script as it was read, and this run is of a module or the script is gone")
     try:
         with work.script_runner() as runner:
-            shown, run = run_unchanged(work, runner, candidate)
+            shown = runner.run(candidate, min(LONGEST, max(work.seconds, 1.0), work.options.timeout))
+            run = read(read_events(shown.directory), shown.status, runner.blob)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the twin cannot be run: {error}")
     if shown.status == "infra_error":
@@ -67,12 +73,11 @@ def _facts(run: TwinRun) -> list[Fact]:
     facts = [
         Fact("twin.verdict", run.verdict, source=SPEC.name),
         Fact("twin.computed", run.computed, source=SPEC.name),
-        Fact("twin.ended", run.ended, source=SPEC.name),
     ]
     if run.made_up:
         facts.append(Fact("twin.reason", next(iter(run.made_up)), source=SPEC.name))
     for compared in run.comparisons:
-        about = f"comparison:twin-{compared.id}"
+        about = f"comparison:{TWIN}{compared.id}"
         facts.append(
             Fact("comparison.verdict", "matched" if compared.matched else "mismatched", about, source=SPEC.name)
         )
@@ -87,6 +92,7 @@ def _where(work: Work, shown: Shown) -> list[Fact]:
     return [
         Fact("twin.dir", str(shown.directory.relative_to(work.case.path)), source=SPEC.name),
         Fact("twin.status", shown.status, source=SPEC.name),
+        Fact("twin.seconds", shown.seconds, unit="s", caliber=Caliber.WALL, source=SPEC.name),
     ]
 
 

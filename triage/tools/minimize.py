@@ -29,8 +29,7 @@ def run(work: Work) -> Result:
     options = work.options
     if not options.script:
         return Result(detail="a script can be minimized, and this run is of a module")
-    script = str(Path(options.script).absolute())
-    source = work.read_source(script)
+    source = work.script_source
     if source is None:
         return Result(detail="the script cannot be read as it ran")
     small = work.dir / "minimized.py"

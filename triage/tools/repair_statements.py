@@ -11,17 +11,9 @@ from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
 from triage.model import Fact, FoundBy, Label, Place, StepOutcome, StepStatus
 from triage.tools.base import Result, Work
+from triage.tools.compared import twin_run
 from triage.tools.suggested import suggested
-from triage.tools.twin_runs import (
-    lines_of,
-    of_mismatch,
-    patterns,
-    records,
-    run_unchanged,
-    script_file,
-    unchanged,
-    wrong,
-)
+from triage.tools.twin_runs import lines_of, patterns, said_of, unchanged, wrong
 
 SPEC = ToolSpec(
     "repair-statements",
@@ -40,35 +32,26 @@ def run(work: Work) -> Result:
     candidate = unchanged(work)
     if candidate is None:
         return Result(detail="statements are changed in a script, and this run is of a module or the script is gone")
+    seen = twin_run(work)
+    if seen is None or seen.run.verdict != "mismatched":
+        return Result(detail="the unchanged script did not fail on the twin")
+    start, file = seen.run, work.script_path
+    lines = {id: lines_of(record, file) for id, record in seen.records.items()}
+    wrote = {output.kernel for compared in start.comparisons if not compared.matched for output in compared.written}
+    accused = set().union(*(lines[id] for id in wrote & lines.keys()))
+    changes = edits(candidate.source, set().union(*lines.values()), patterns(start), accused)
     deadline = time.monotonic() + min(LONGEST, work.seconds)
-    file = script_file(work)
     try:
         with work.script_runner() as runner:
-            shown, start = run_unchanged(work, runner, candidate)
-            if start.verdict != "mismatched":
-                return Result(detail="the unchanged script does not fail on the twin here")
-            lines = {id: lines_of(record, file) for id, record in records(shown, runner).items()}
-            wrote = {
-                output.kernel for compared in start.comparisons if not compared.matched for output in compared.written
-            }
-            found = Search(runner, candidate, start, shown.seconds).run(
-                candidate.source,
-                edits(
-                    candidate.source,
-                    set().union(*lines.values()),
-                    patterns(start),
-                    set().union(*(lines[id] for id in wrote & lines.keys())),
-                ),
-                lambda: deadline - time.monotonic(),
-                work.progress,
-            )
+            search = Search(runner, candidate, start, float(work.facts["twin.seconds"]))
+            found = search.run(candidate.source, changes, lambda: deadline - time.monotonic(), work.progress)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"changed copies cannot be run: {error}")
     facts = (
         Fact("repair.tried", found.tried, source=SPEC.name),
         Fact("repair.statements", len(found.edits), source=SPEC.name),
     )
-    hazards = _hazards(found, file, of_mismatch("", wrong(start)).fields)
+    hazards = _hazards(found, file, said_of(wrong(start)))
     return Result(
         outcome=StepOutcome.FINDING if hazards else StepOutcome.UNKNOWN,
         detail=_detail(found),

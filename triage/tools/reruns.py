@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from triage.experiment.errors import read_events
@@ -28,7 +27,7 @@ def on_gpu(work: Work) -> bool:
 def candidate(work: Work) -> Candidate | None:
     """The script as it ran, to run again with the same random numbers; None where it cannot be read."""
     options = work.options
-    source = work.read_source(os.path.abspath(options.script)) if options.script else None
+    source = work.script_source
     if source is None:
         return None
     return Candidate(source, options.argv, options.call, twin=None if on_gpu(work) else (), seed=SEED)

@@ -1,16 +1,12 @@
-"""What the tools of the correctness chain share: the script on the CPU twin, once, and the hazards that say what it showed."""
+"""What the tools of the correctness chain share: the script for the CPU twin, and the hazards that say what it showed there."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from triage.experiment.errors import read_events
-from triage.experiment.kernels import kernels_of, record_of
-from triage.experiment.scripts import Candidate, ScriptRunner, Shown
-from triage.experiment.twin import Compared, TwinRun, read
+from triage.experiment.scripts import Candidate
+from triage.experiment.twin import Compared, TwinRun
 from triage.lints.hazard import Hazard
 from triage.model import FoundBy, KernelRecord, Place, Statement
 from triage.numerics.hidden_faults import Comparing, blind_spots
@@ -18,8 +14,6 @@ from triage.numerics.pattern import FEW, UNPATTERNED, describe, pattern_of
 from triage.numerics.steps import by_spacings
 from triage.tools.base import Work
 
-#: The twin computes in Python what a GPU does in microseconds: seconds that an unchanged script may take on it.
-LONGEST = 60.0
 #: happenings of the interpreter as hazards that rules know
 HAZARDS = {
     "uninitialized-read": "read-of-unwritten",
@@ -34,20 +28,8 @@ TOLD = frozenset({"mismatches-cover-a-tile", "atol-covers-all", "loose"})
 
 def unchanged(work: Work) -> Candidate | None:
     """The script as it ran, to be run in twin mode; None where it cannot be read."""
-    source = work.read_source(os.path.abspath(work.options.script)) if work.options.script else None
+    source = work.script_source
     return None if source is None else Candidate(source, work.options.argv, work.options.call, twin=())
-
-
-def run_unchanged(work: Work, runner: ScriptRunner, candidate: Candidate) -> tuple[Shown, TwinRun]:
-    """Run it, or take what it showed in an earlier step of this case."""
-    shown = runner.run(candidate, min(LONGEST, max(work.seconds, 1.0), work.options.timeout))
-    return shown, read(read_events(shown.directory), shown.status, runner.blob)
-
-
-def records(shown: Shown, runner: ScriptRunner) -> dict[str, KernelRecord]:
-    """The kernels of a run by their ids, as far as they could be recorded."""
-    found = {id: record_of(kernel, runner.blob) for id, kernel in kernels_of(read_events(shown.directory)).items()}
-    return {id: record for id, record in found.items() if record is not None}
 
 
 def lines_of(record: KernelRecord, file: str) -> set[int]:
@@ -105,22 +87,21 @@ def _of_happening(happening: Mapping[str, Any]) -> Hazard | None:
 
 def of_mismatch(kind: str, found: Compared | None, at: Place | None = None, **fields: Any) -> Hazard:
     """A failed comparison as a hazard at the line that compares, or at `at`."""
+    return Hazard(kind, "run", at or (found.at if found else None), fields=said_of(found) | fields)
+
+
+def said_of(found: Compared | None) -> dict[str, Any]:
+    """What rules may quote of a failed comparison; None for a check of the script's own."""
+    by_twin = {"found_by": FoundBy.TWIN.value}
     if found is None:
-        said = {
-            "function": "the script's own check",
-            "where": "its results are wrong",
-            "tolerance": "",
-            "found_by": FoundBy.TWIN.value,
-        }
-        return Hazard(kind, "run", at, fields=said | fields)
-    said = {
+        return {"function": "the script's own check", "where": "its results are wrong", "tolerance": "", **by_twin}
+    return {
         "function": found.function,
         "where": describe(found.mismatch) if found.mismatch else "the shapes differ",
         "tolerance": ", ".join(f"{name}={value}" for name, value in sorted(found.tolerance.items())),
         "dtype": found.dtype,
-        "found_by": FoundBy.TWIN.value,
+        **by_twin,
     }
-    return Hazard(kind, "run", at or found.at, fields=said | fields)
 
 
 def hidden(run: TwinRun) -> list[Hazard]:
@@ -173,7 +154,3 @@ def _comparing(compared: Compared) -> Comparing:
         bool(given.get("equal_nan")),
         rms_expected=compared.largest,  # not below the rms: only a tolerance that surely covers everything is told
     )
-
-
-def script_file(work: Work) -> str:
-    return str(Path(work.options.script).absolute())

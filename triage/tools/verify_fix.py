@@ -44,8 +44,7 @@ def run(work: Work) -> Result:
     if not work.options.script:
         return Result(detail="changes are tried on a script, and this run is of a module")
     files = {f.path: f for f in _user_files(work, finding)}
-    script = os.path.abspath(work.options.script)
-    if script not in files:
+    if work.script_path not in files:
         return Result(detail="the script cannot be read as it ran")
     from triage.fixes.nicknames import NicknameTableError
 
@@ -75,7 +74,7 @@ def _user_files(work: Work, finding: Finding) -> Iterator[UserFile]:
     """The user's files that the fault is in or on the way to, as they ran."""
     from triage.fixes.files import read
 
-    named = [os.path.abspath(work.options.script)]  # as the frames name it
+    named = [work.script_path]
     if finding.location:
         named.append(finding.location.file)
     for error in work.errors:
