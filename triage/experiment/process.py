@@ -81,7 +81,7 @@ class Subject:
 
     `arch_source` is "argument" if the user asked for `arch`, otherwise it is a default that the script may override.
     `text` is a file whose text is run in the place of the script's, `others` are such files for modules, by their path; `trace` has the lines that ran written to `executed`.
-    `twin` has the launches on the virtual device computed on the CPU (`harness/virtual/computed.py`); empty for no more than its defaults.
+    `twin` has the launches on the virtual device computed on the CPU (`harness/virtual/computed.py`); a `seed` in it moves the script's seeds.
     `shadow` has what PyTorch computes computed in float64, too (`harness/shadow.py`), likewise. `seed` is what all random numbers
     begin with that the script does not seed itself; None leaves them to chance.
     """

@@ -53,7 +53,7 @@ LIMITS = frozenset({"memory", "processes"})
 class Candidate:
     """A changed script. `others`: paths and changed texts of modules that it imports. `trace`: record which of its lines ran.
 
-    `twin`: have its launches computed on the CPU, with these options (`harness/virtual/computed.py`), None for not at all.
+    `twin`: have its launches computed on the CPU (`harness/virtual/computed.py`), None for not; `("seed", n)` in it moves the script's seeds by n.
     """
 
     source: str

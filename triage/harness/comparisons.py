@@ -181,7 +181,10 @@ class Comparisons:
                 about: dict[str, Any] = {"shape": list(actual.shape), "dtype": _dtype(actual), "vacuous": vacuous}
                 about["tolerance"] = bounds | {"rtol": rtol, "atol": atol}
                 if matched:
-                    about |= self._reference64(*self._sides(actual, expected)[:2], None, rtol, atol)
+                    if (
+                        self.context.shadow is not None
+                    ):  # who wrote an operand may take as long to find as the comparison
+                        about |= self._reference64(*self._sides(actual, expected)[:2], None, rtol, atol)
                     about |= self._let_through(actual, expected, rtol, atol, bounds)
                     about["largest"] = mismatch.largest(expected)
                 told = told if told and "let_through" not in about else about

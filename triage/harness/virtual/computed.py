@@ -22,8 +22,6 @@ from .tensors import VirtualTensor, is_guessed, is_tainted
 SECONDS = 120.0
 #: of more elements than this, magnitudes are taken of some
 SAMPLE = 1 << 20
-#: dtypes of PyTorch that NumPy has only by `ml_dtypes`, under the same name
-NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 BITS = {1: torch.uint8, 2: torch.int16}
 
 
@@ -47,7 +45,6 @@ class Computing:
 
     def __init__(self, context: Any) -> None:
         self.context = context
-        self.seconds = float(context.spec["twin"].get("seconds", SECONDS))
         self._spent = 0.0
         #: parameters that held NaN after the last launch: memory that nobody wrote is poisoned with it
         self._nan: list[str] = []
@@ -87,20 +84,22 @@ class Computing:
     def _run(self, func: Any, signature: Signature, args: Sequence[Any], results: Sequence[Any]) -> Any:
         from .. import twin
 
-        if self._spent > self.seconds:
+        if self._spent > SECONDS:
             raise NotComputed(f"launches before this one took {self._spent:.0f} s")
         if any(is_guessed(result) for result in results):
             raise NotComputed("the size of an output is not known")
         values = in_order(signature, args, results)
-        arrays = [as_array(p, v) for p, v in zip(signature.parameters, values, strict=True)]
-        inputs = [(signature.parameters[index].name, arrays[index]) for index in signature.inputs]
-        self._magnitudes = {name: _magnitude(array) for name, array in inputs if _is_real(array)}
-        for index in signature.outputs:
-            twin.poison(arrays[index])
         try:
+            arrays = [as_array(p, v) for p, v in zip(signature.parameters, values, strict=True)]
+            inputs = [(signature.parameters[index].name, arrays[index]) for index in signature.inputs]
+            self._magnitudes = {name: _magnitude(array) for name, array in inputs if _is_real(array)}
+            for index in signature.outputs:
+                twin.poison(arrays[index])
             outcome = twin.run(func, arrays, fresh=frozenset(signature.outputs))
         except twin.Unsupported as error:
             raise NotComputed(str(error)) from error
+        except NotComputed:
+            raise
         except Exception as error:
             where = "".join(traceback.format_exception(error)[-3:])
             self.context.emit("warning", origin="triage", text=f"capture-failed: the twin failed: {where}", kernel=None)
@@ -138,12 +137,12 @@ def as_array(parameter: Parameter, value: Any) -> Any:
         return value
     if is_tainted(value):
         raise NotComputed(f"the values of {parameter.name} are made up")
+    from ..twin import dtypes
+
     payload = (value.payload if isinstance(value, VirtualTensor) else value).detach()
     if payload.device.type != "cpu":
         raise NotComputed(f"{parameter.name} has no values")
     name = str(payload.dtype).removeprefix("torch.")
-    if name not in NARROW:
+    if name not in dtypes.NARROW:
         return (payload.view(torch.uint8) if name.startswith("float4") else payload).numpy()
-    import ml_dtypes
-
-    return payload.view(BITS[payload.element_size()]).numpy().view(getattr(ml_dtypes, name))
+    return payload.view(BITS[payload.element_size()]).numpy().view(dtypes.numpy_dtype(name))
