@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,27 +94,33 @@ def ask(case: Case, folder: Path) -> Answer:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in case.script.plain().items():
         (folder / name).write_text(text, encoding="utf-8")
-    report, graph = folder / "report.json", folder / "graph.toml"
+    graph = folder / "graph.toml"
     text, count = FIX.subn(r'\1["ncu"]', (ROOT / "rules" / "graph.toml").read_text(encoding="utf-8"))
     assert count == 1
     graph.write_text(text, encoding="utf-8")
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("TILELANG_", "TL_", "TVM_"))}
-    options = ["--json", str(report), "--graph", str(graph)]
-    done = subprocess.run(
-        [sys.executable, "-m", "triage", "run", case.script.main, *options, *case.args],
-        cwd=folder,
-        env={**env, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), **case.env},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert report.is_file() and "Traceback" not in done.stderr, f"{case.name}: {done.returncode}\n{done.stderr}"
-    verdict = json.loads(report.read_text(encoding="utf-8"))["verdict"]
+    report, status = run_triage(folder, case.script.main, "--graph", str(graph), *case.args, env=case.env)
+    verdict = report["verdict"]
     at = verdict["location"]
     place = (os.path.basename(at["file"]), at["line"]) if at else None
-    return Answer(
-        case, verdict["state"], verdict["category"], verdict["rule"], place, done.returncode, verdict["title"]
+    return Answer(case, verdict["state"], verdict["category"], verdict["rule"], place, status, verdict["title"])
+
+
+def run_triage(
+    folder: Path, script: str, *words: str, env: Mapping[str, str] | None = None, timeout: float = 600.0
+) -> tuple[dict[str, Any], int]:
+    """The report of `triage run` on a script in a folder, and the exit status; nothing of the caller's compiler settings reaches it."""
+    report = folder / "report.json"
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("TILELANG_", "TL_", "TVM_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "triage", "run", script, "--json", str(report), *words],
+        cwd=folder,
+        env={**own, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
     )
+    assert report.is_file() and "Traceback" not in done.stderr, f"{folder.name}: {done.returncode}\n{done.stderr}"
+    return json.loads(report.read_text(encoding="utf-8")), done.returncode
 
 
 def ask_all(cases: Sequence[Case], folder: Path) -> list[Answer]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from corpus import ROOT, run_triage
+
 #: another folder of the same form may be asked about
 SCRIPTS = Path(os.environ.get("TRIAGE_WRONG", ROOT / "tests" / "quality" / "wrong"))
 #: whom a verdict accuses, as the answers say it
@@ -91,23 +88,7 @@ def ask(case: Case, folder: Path, budget: float = 120.0, words: Iterable[str] = 
     place.mkdir(parents=True)
     shutil.copytree(SCRIPTS / "helpers", place / "helpers")
     (place / case.name).write_text(re.sub(r" *# BUG.*", "", (SCRIPTS / case.name).read_text("utf-8")), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "triage",
-        "run",
-        "--json",
-        "report.json",
-        "--budget",
-        str(budget),
-        *words,
-        case.name,
-    ]
-    paths = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    subprocess.run(
-        command, cwd=place, env={**os.environ, "PYTHONPATH": paths}, check=False, capture_output=True, timeout=900
-    )
-    report: dict[str, Any] = json.loads((place / "report.json").read_text("utf-8"))
+    report, _ = run_triage(place, case.name, "--budget", str(budget), *words, timeout=900)
     verdict = report["verdict"]
     location = verdict["location"] or {}
     return Answer(
