@@ -73,7 +73,7 @@ def _of_values(run: dict[str, Any]) -> str:
         return "; what the script compares agrees on the CPU twin"
     if run.get("twin.status") == "succeeded" and not run.get("twin.reason"):
         return "; its values were computed on the CPU twin, and no check of the script failed there"
-    return "; values were not computed (no GPU)"
+    return f"; values were not computed ({run.get('twin.reason') or 'no GPU'})"
 
 
 def _environments(session: Session) -> list[Environment]:

@@ -85,6 +85,28 @@ def test_a_wrong_sum_is_led_back_to_its_statement(tmp_path: Path) -> None:
     assert "########" in next((tmp_path / ".triage").glob(f"*/{picture}")).read_text("utf-8")
 
 
+def test_what_torch_makes_of_a_result_accuses_no_statement_of_the_kernel_for_sure(tmp_path: Path) -> None:
+    scaled = SUM.replace("total[0] + s[0]", "total[0] - s[0]").replace(
+        "row_sum(8, 96)(x), x.sum(1)", "row_sum(8, 96)(x) * 1.0, x.sum(1)"
+    )
+    verdict = triage(tmp_path, scaled)["verdict"]
+    assert verdict["category"] == "correctness" and verdict["state"] == "classified"
+    words = [sys.executable, "-m", "triage", "run", "--apply", "--budget", "40", "kernel.py"]
+    before = (tmp_path / "kernel.py").read_bytes()
+    subprocess.run(words, cwd=tmp_path, check=False, timeout=300, capture_output=True)
+    assert (tmp_path / "kernel.py").read_bytes() == before
+
+
+def test_nan_on_both_sides_is_no_matter_of_tolerance(tmp_path: Path) -> None:
+    verdict = triage(
+        tmp_path,
+        SUM.replace('x = torch.randn(8, 96, device="cuda")', 'x = torch.full((8, 96), float("nan"), device="cuda")'),
+        "--budget",
+        "30",
+    )["verdict"]
+    assert verdict["owner"] != "tolerance"
+
+
 def test_without_experiments_nothing_is_run_again(tmp_path: Path) -> None:
     report = triage(tmp_path, SUM, "--no-experiments")
     assert step(report, "twin")["status"] == "skipped"

@@ -36,6 +36,8 @@ class Repaired:
     count: int = 0
     settled: bool = False
     doubtful: tuple[Edit, ...] = ()
+    #: what is compared is computed from what the kernels wrote
+    derived: bool = False
 
     @property
     def alone(self) -> Edit | None:
@@ -49,6 +51,8 @@ class Repaired:
             return f"so it does with changes of {len(self.edits)} statements in all"
         if self.doubtful:
             return "but not with other sizes"
+        if self.derived:
+            return "what is compared was computed from what the kernel wrote, and that may be wrong instead"
         if not self.settled:
             return "not all usual changes of other statements were tried"
         if any(edit.kind == MOVABLE for edit in self.edits):

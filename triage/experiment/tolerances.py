@@ -58,6 +58,11 @@ def judge(
     found = mismatch.differences
     if found is None or not found.count:
         return Judged(None, "how far the elements are apart was not measured")
+    if mismatch.nan or mismatch.inf or mismatch.expected_nan:
+        return Judged(
+            None,
+            "some of the wrong elements are NaN or infinite, on one side or on both, and no rounding makes them so",
+        )
     if not sound:
         return Judged(None, "the kernel reads or leaves what nobody wrote, so its values are no matter of rounding")
     why = "no kernel is known to have written what is compared"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from triage.experiment.client import TemplateError
 from triage.experiment.repair_search import Repaired, Search
@@ -51,6 +52,8 @@ def run(work: Work) -> Result:
         Fact("repair.tried", found.tried, source=SPEC.name),
         Fact("repair.statements", len(found.edits), source=SPEC.name),
     )
+    if wrong(start) is not None and not wrote:
+        found = replace(found, derived=True)
     hazards = _hazards(found, file, said_of(wrong(start)))
     return Result(
         outcome=StepOutcome.FINDING if hazards else StepOutcome.UNKNOWN,

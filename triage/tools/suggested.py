@@ -12,8 +12,10 @@ from triage.knowledge.judge import Observability, judge
 from triage.knowledge.match import record_of_hazard
 from triage.lints.hazard import Hazard
 from triage.model import Fix, to_json
-from triage.tools.base import ChangedFile, Repair, Work
+from triage.tools.base import Repair, Work
 
+#: `--apply` never writes it into the file
+NOT_APPLIED = "a change that makes the result agree is only shown: where the reference is wrong, it would make the kernel wrong, too"
 TRIED = "tried on a copy: computed on the CPU, the result then agrees with the reference, also with other inputs"
 
 
@@ -30,8 +32,7 @@ def suggested(work: Work, source: str, path: str, edit: Edit, hazard: Hazard) ->
     patch = unified({path: source}, {path: after}, root)
     command = f"triage resume {work.case.path} --step {work.number}"
     fix = Fix(f"change {edit.says}", TRIED, patch, "passed", "matches", command)
-    changed = ChangedFile(path, file.sha256, work.case.put(after.encode(file.encoding)), file.encoding)
-    return (Repair(finding.rule or "", finding.location, (fix,), (changed,), root),)
+    return (Repair(finding.rule or "", finding.location, (fix,), root=root, why=NOT_APPLIED),)
 
 
 def _seen(work: Work) -> Observability:
