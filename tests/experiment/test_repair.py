@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import difflib
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triage.experiment.repair_search import Repaired, Search
-from triage.experiment.repairs import KINDS, MOVABLE, Edit, edits, other_sizes
+from triage.experiment.repairs import KINDS, MOVABLE, Edit, edits, host_edits, other_sizes
 from triage.experiment.scripts import Candidate
 
 GEMM = """
@@ -336,9 +337,109 @@ def test_a_missing_factor_accuses_nobody_unless_something_else_repairs_the_state
     assert search({"f", "g"}, [missing, other, *EDITS]).alone == other
 
 
+def test_an_edit_outside_of_the_kernel_that_does_it_too_acquits_its_statements() -> None:
+    found = search({"b", "other"})
+    outside = an_edit(5, "other", "outside")
+    searched = Searched({"b", "other"})
+    assert searched.outside(searched.source, found, [an_edit(4, "no"), outside], lambda: 1.0).outside == outside
+    acquitted = searched.outside(searched.source, found, [outside], lambda: 1.0)
+    assert acquitted.alone is None and "line 5, outside" in acquitted.reservation
+    assert searched.outside(searched.source, found, [an_edit(4, "no")], lambda: 1.0).alone == EDITS[1]
+    unlooked = searched.outside(searched.source, found, [outside], lambda: 0.0)
+    assert unlooked.alone is None and "were tried" in unlooked.reservation
+
+
+def test_nothing_is_tried_outside_where_no_statement_is_accused() -> None:
+    searched = Searched({"a"})
+    searched.outside(searched.source, search({"b", "d"}), [an_edit(5, "other")], lambda: 1.0)
+    assert not searched.runs
+
+
+HOST = """
+import torch
+from kernels import fused
+
+M, N = 4 * 32, 48
+torch.manual_seed(3)
+q = torch.randn(M, N) - 1.0
+k = torch.randn(M, N)
+
+
+def reference(q, k):
+    scores = q @ k.t()
+    kept = torch.ones(M, M).tril(diagonal=-1)
+    return (scores * kept - 2).softmax(-1).sum(dim=1)
+
+
+got = fused(k, q)
+error = (got - reference(q, k)).abs().max()
+torch.testing.assert_close(got, reference(q, k), rtol=1e-2, atol=1e-2)
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "scores = q @ k",
+        "kept = torch.ones(M, M).triu(diagonal=-1)",
+        "kept = torch.ones(M, M).tril(diagonal=0)",
+        "return (scores * kept - 2).log_softmax(-1).sum(dim=1)",
+        "return (scores * kept - 2).softmax(0).sum(dim=1)",
+        "return (scores * kept - 2).softmax(-1).sum(dim=0)",
+        "return (((scores * kept) + 2)).softmax(-1).sum(dim=1)",
+        "got = fused(q, k)",
+        "got = fused(k, q.mT.contiguous())",
+        "torch.testing.assert_close(got, reference(k, q), rtol=1e-2, atol=1e-2)",
+    ],
+)
+def test_usual_slips_of_the_call_and_the_reference_are_among_the_edits_outside(line: str) -> None:
+    assert line in {new for edit in host_edits(HOST) for new in changed(edit, HOST)}
+
+
+def test_sizes_seeds_tolerances_random_inputs_and_computed_errors_stay() -> None:
+    lines = [new for edit in host_edits(HOST) for new in changed(edit, HOST)]
+    assert not [line for line in lines if line.startswith(("M, N", "torch.manual_seed", "q = ", "k = ", "error = "))]
+    assert all("rtol=1e-2, atol=1e-2" in line for line in lines if "assert_close" in line)
+
+
+def test_of_a_function_around_a_kernel_what_the_kernel_reads_belongs_to_it() -> None:
+    source = "def test():\n" + "\n".join(
+        f"    {line}"
+        for line in (
+            "blocks = size() // 32",
+            "def main(A: T.Tensor((64,), 'float32')):",
+            "    with T.Kernel(blocks) as bx:",
+            "        A[bx] = A[bx] + 1.0",
+            "compile(main)(a)",
+            "assert_close(a, b + 1.0)",
+        )
+    )
+    assert {edit.line for edit in host_edits(source)} == {6, 7}
+
+
+SCRIPTS = sorted((Path(__file__).resolve().parents[1] / "quality").glob("wrong*/*.py"))
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_an_edit_outside_leaves_every_kernel_as_it_is(path: Path) -> None:
+    source = path.read_text("utf-8")
+    kernels = [
+        ast.dump(node)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.With) and "T.Kernel" in ast.unparse(node.items[0].context_expr)
+    ]
+    for edit in host_edits(source):
+        after = ast.parse(edit.apply(source))
+        assert kernels == [
+            ast.dump(node)
+            for node in ast.walk(after)
+            if isinstance(node, ast.With) and "T.Kernel" in ast.unparse(node.items[0].context_expr)
+        ]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, len(GEMM)), st.integers(0, 40))
 def test_a_torn_script_never_raises(at: int, length: int) -> None:
     torn = GEMM[:at] + GEMM[at + length :]
-    for edit in edits(torn, range(1, 60))[:20]:
+    for edit in (*edits(torn, range(1, 60))[:20], *host_edits(torn)):
         edit.apply(torn)

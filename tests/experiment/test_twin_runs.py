@@ -6,7 +6,7 @@ import pytest
 
 from triage.experiment.errors import read_events
 from triage.experiment.repair_search import Search
-from triage.experiment.repairs import edits
+from triage.experiment.repairs import edits, host_edits
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import TwinRun, read
 
@@ -119,6 +119,26 @@ def test_a_reference_that_no_kernel_computes_is_not_repaired(runner: ScriptRunne
     search = Search(runner, Candidate(source, twin=()), start, shown.seconds)
     found = search.run(source, edits(source, range(11, 14)), lambda: 1.0)
     assert not found.edits and found.tried == found.count
+
+
+@pytest.mark.parametrize(
+    ("kernel", "check", "culprit"),
+    [
+        ("A[bx * block + i] + B[bx * block + bx]", "torch.testing.assert_close(c, a + b)", 13),
+        ("A[bx * block + i] - B[bx * block + i]", "torch.testing.assert_close(c, b - a)", None),
+        ("T.max(A[bx * block + i], B[bx * block + i])", "torch.testing.assert_close(c, torch.minimum(a, b))", None),
+    ],
+)
+def test_where_the_reference_or_the_call_may_be_wrong_instead_no_statement_is_accused(
+    runner: ScriptRunner, kernel: str, check: str, culprit: int | None
+) -> None:
+    source = ADD.format(check=check).replace("A[bx * block + i] + B[bx * block + i]", kernel)
+    shown, start = ran(runner, source)
+    search = Search(runner, Candidate(source, twin=()), start, shown.seconds)
+    found = search.run(source, edits(source, range(11, 14)), lambda: 1.0)
+    assert found.alone
+    found = search.outside(source, found, host_edits(source), lambda: 1.0)
+    assert (found.alone.line if found.alone else None) == culprit
 
 
 def test_a_launch_that_cannot_be_computed_says_why(runner: ScriptRunner) -> None:

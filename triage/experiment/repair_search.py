@@ -38,6 +38,9 @@ class Repaired:
     doubtful: tuple[Edit, ...] = ()
     #: what is compared is computed from what the kernels wrote
     derived: bool = False
+    #: an edit outside of the kernels that restores the agreement, too, and whether all of those were tried
+    outside: Edit | None = None
+    looked_outside: bool = True
 
     @property
     def alone(self) -> Edit | None:
@@ -55,6 +58,10 @@ class Repaired:
             return "what is compared was computed from what the kernel wrote, and that may be wrong instead"
         if not self.settled:
             return "not all usual changes of other statements were tried"
+        if self.outside is not None:
+            return f"so it does with {self.outside.says} in line {self.outside.line}, outside of the kernel"
+        if not self.looked_outside:
+            return "not all usual changes of the call and the reference were tried"
         if any(edit.kind == MOVABLE for edit in self.edits):
             return "what is missing or too much may be so in any statement that the value goes through"
         return ""
@@ -99,6 +106,18 @@ class Search:
             settled=bool(passing) and not still_open,
             doubtful=tuple(edit for edit in passing if not self._also_larger(source, edit)),
         )
+
+    def outside(self, source: str, found: Repaired, edits: Sequence[Edit], left: Callable[[], float]) -> Repaired:
+        """The result with what edits outside of the kernels do, if it would accuse a statement of one."""
+        remaining = list(edits) if found.alone else []
+        while remaining:
+            edit, tried = self._next(source, remaining, left)
+            if edit is not None and self._also_with_others(source, edit):
+                return replace(found, outside=edit)
+            if edit is None:
+                return replace(found, looked_outside=len(tried) == len(remaining))
+            remaining = [one for one in remaining if one not in tried]
+        return found
 
     @staticmethod
     def _open(edits: Sequence[Edit], looked_at: set[Edit], passing: Sequence[Edit]) -> list[Edit]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from triage.experiment.client import TemplateError
 from triage.experiment.repair_search import Repaired, Search
-from triage.experiment.repairs import Edit, edits
+from triage.experiment.repairs import Edit, edits, host_edits
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
 from triage.model import Fact, FoundBy, Label, Place, StepOutcome, StepStatus
@@ -42,10 +42,15 @@ def run(work: Work) -> Result:
     accused = set().union(*(lines[id] for id in wrote & lines.keys()))
     changes = edits(candidate.source, set().union(*lines.values()), patterns(start), accused)
     deadline = time.monotonic() + min(LONGEST, work.seconds)
+
+    def left() -> float:
+        return deadline - time.monotonic()
+
     try:
         with work.script_runner() as runner:
             search = Search(runner, candidate, start, float(work.facts["twin.seconds"]))
-            found = search.run(candidate.source, changes, lambda: deadline - time.monotonic(), work.progress)
+            found = search.run(candidate.source, changes, left, work.progress)
+            found = search.outside(candidate.source, found, host_edits(candidate.source), left)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"changed copies cannot be run: {error}")
     facts = (
@@ -68,7 +73,8 @@ def _hazards(found: Repaired, file: str, fields: dict[str, object]) -> tuple[Haz
     if not 0 < len(found.edits) <= MOST:
         return ()
     first = found.edits[0]
-    labels = tuple(Label(file, edit.line, f"{edit.says}: this makes the result right, too") for edit in found.edits[1:])
+    others = (*found.edits[1:], *([found.outside] if found.outside else []))
+    labels = tuple(Label(file, edit.line, f"{edit.says}: this makes the result right, too") for edit in others)
     told = {
         **fields,
         "change": first.says,

@@ -4,7 +4,8 @@ Values alone cannot say which statement of a wrong kernel is at fault: every one
 tried is the neighbourhood: the same kernel with one bound, index, initial value, factor, operator, type or place of a statement changed.
 `edits` lists such changes of one file: slips that authors make in general, the usual ones first, so that no statement has to wait
 for all edits of another. Only code of kernels is changed: the bodies of `with T.Kernel(...)`, macros, what these call in the same file,
-and the assignments beside them in a factory. References and comparisons stay as they are. Pure: source text in, edits out.
+and the assignments beside them in a factory. `host_edits` are those of the call and the reference, which are tried against them. Pure:
+source text in, edits out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from triage.experiment.repairs.bounds import edit_grid, edit_loop
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import KINDS, LESS_USUAL, MOVABLE, Edit, in_order
 from triage.experiment.repairs.expressions import edit_expression
+from triage.experiment.repairs.host import host_edits
 from triage.experiment.repairs.indices import edit_every_name
 from triage.experiment.repairs.places import edit_place
 from triage.experiment.repairs.scope import Scope
@@ -25,7 +27,7 @@ from triage.experiment.repairs.syntax import expressions
 from triage.experiment.repairs.text import Text
 from triage.experiment.repairs.values import edit_assignment
 
-__all__ = ["KINDS", "LESS_USUAL", "MOVABLE", "Edit", "edits", "other_sizes"]
+__all__ = ["KINDS", "LESS_USUAL", "MOVABLE", "Edit", "edits", "host_edits", "other_sizes"]
 
 #: floats and integers that an accumulator should not be made of by default
 WIDER = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "int16": "int32"}

@@ -1,0 +1,181 @@
+"""Edits of what stands around the kernels: the call, the reference, and what PyTorch makes of the result. Pure.
+
+Values cannot say on which side of a comparison the fault is. If a usual slip outside of the kernel explains the difference as well as one
+in it, no statement of the kernel is accused. So these edits are tried against a kernel's, and never suggested.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from triage.experiment.repairs.edit import Change, Edit
+from triage.experiment.repairs.syntax import OPERATORS, called, held, launches
+from triage.experiment.repairs.text import Text
+
+KIND = "outside"
+#: functions and methods of PyTorch that are taken for each other
+SWAPPED = {
+    "exp": "exp2", "exp2": "exp", "log": "log2", "log2": "log", "tril": "triu", "triu": "tril", "amax": "amin", "amin": "amax", "max": "min", "min": "max",
+    "maximum": "minimum", "minimum": "maximum",
+    "sum": "mean", "mean": "sum", "sqrt": "rsqrt", "rsqrt": "sqrt", "sin": "cos", "cos": "sin", "softmax": "log_softmax", "log_softmax": "softmax",
+    "cumsum": "cumprod", "argmax": "argmin", "argmin": "argmax", "floor": "round", "round": "floor", "repeat": "repeat_interleave", "repeat_interleave": "repeat",
+}  # fmt: skip
+#: parameters that say along which axis, or from which diagonal
+AXES = ("dim", "axis", "diagonal", "dims")
+#: functions whose whole numbers are such parameters
+ALONG = {
+    "sum", "mean", "amax", "amin", "max", "min", "softmax", "log_softmax", "cumsum", "argmax", "argmin", "tril", "triu", "unsqueeze", "var", "norm",
+}  # fmt: skip
+#: functions of random tensors start like this: what a script hands to both sides, which says nothing of either
+RANDOM = ("rand", "normal", "uniform", "bernoulli", "multinomial", "exponential")
+TURNED = ("t", "mT", "T")
+SIGNS: dict[type[ast.operator], str] = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
+BOUNDS: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
+
+
+def host_edits(source: str) -> list[Edit]:
+    """The edits outside of kernels and of what these read from the functions around them. Sizes, seeds, tolerances and random inputs stay, and so
+    do conditions and errors that the script computes itself: changed, they would hide a difference and not explain it. Empty where the
+    source does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    text = Text(source)
+    found: dict[tuple[Change, ...], Edit] = {}
+    for statement in _statements(tree):
+        for says, changes in _changes(text, statement):
+            end = statement.end_lineno or statement.lineno
+            found.setdefault(changes, Edit(statement.lineno, end, KIND, says, changes))
+    return list(found.values())
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    kernels = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _launches_itself(node)]
+    within = {id(node) for kernel in kernels for node in ast.walk(kernel)}
+    around = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _holds(node, kernels)]
+    beside = {id(node) for function in around for node in ast.walk(function)}
+    read = {name for kernel in kernels for name in _names(kernel, ast.Load)}
+    sizes = _sizes(tree)
+    for node in ast.walk(tree):
+        simple = isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert))
+        if not isinstance(node, ast.stmt) or not simple or id(node) in within or _hides(node):
+            continue
+        names = _names(node, ast.Store)
+        if not names & sizes and not (id(node) in beside and names & read):
+            yield node
+
+
+def _launches_itself(function: ast.FunctionDef) -> bool:
+    """Whether a kernel stands in the function, and not in one within it."""
+    inner = {
+        id(n)
+        for other in ast.walk(function)
+        if isinstance(other, ast.FunctionDef) and other is not function
+        for n in ast.walk(other)
+    }
+    return any(isinstance(n, ast.With) and launches(n) and id(n) not in inner for n in ast.walk(function))
+
+
+def _holds(function: ast.FunctionDef, kernels: list[ast.FunctionDef]) -> bool:
+    return any(kernel in ast.walk(function) for kernel in kernels)
+
+
+def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, context)}
+
+
+def _sizes(tree: ast.Module) -> set[str]:
+    """The names that are only ever computed from numbers."""
+    values: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for name in _names(node, ast.Store):
+                values.setdefault(name, []).append(node.value)
+    sizes: set[str] = set()
+    while more := {
+        name for name, given in values.items() if name not in sizes and all(_is_number(value, sizes) for value in given)
+    }:
+        sizes |= more
+    return sizes
+
+
+def _is_number(value: ast.expr, sizes: set[str]) -> bool:
+    plain = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop, ast.expr_context)
+    return all(isinstance(node, plain) or (isinstance(node, ast.Name) and node.id in sizes) for node in ast.walk(value))
+
+
+def _hides(statement: ast.stmt) -> bool:
+    names = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+    return "abs" in names or any(name.startswith(RANDOM) for name in names)
+
+
+def _changes(text: Text, statement: ast.stmt) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    def put(node: ast.AST, new: str) -> tuple[str, tuple[Change, ...]]:
+        return f"`{text.of(node)}` as `{new}`", (text.replaced(node, new),)
+
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            yield from _of_call(text, node)
+            if _turns(node):
+                yield put(node, text.of(node.func.value))  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+            yield put(node, text.of(node.value))
+        elif isinstance(node, ast.AugAssign) and type(node.op) in SIGNS:
+            yield put(node, f"{text.of(node.target)} {SIGNS[type(node.op)]}= {text.of(node.value)}")
+        elif isinstance(node, ast.BinOp) and type(node.op) in SIGNS:
+            left, right = held(node.left, text.of(node.left)), held(node.right, text.of(node.right))
+            yield put(node, f"({left} {SIGNS[type(node.op)]} {right})")
+            yield put(node, f"({left})")
+            yield put(node, f"({right})")
+            if isinstance(node.op, (ast.Sub, ast.Div)):
+                yield put(node, f"({right} {OPERATORS[type(node.op)]} {left})")
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) and not _turns(node.right):
+            yield put(node.right, f"{held(node.right, text.of(node.right))}.mT")
+        elif isinstance(node, ast.Compare) and type(node.ops[0]) in BOUNDS and not isinstance(statement, ast.Assert):
+            if len(node.ops) == 1:
+                yield put(node, f"({text.of(node.left)} {BOUNDS[type(node.ops[0])]} {text.of(node.comparators[0])})")
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) and len(node.slice.elts) == 2:
+            one, other = node.slice.elts
+            if text.of(one) != text.of(other):
+                yield f"`{text.of(one)}` and `{text.of(other)}` exchanged", _exchanged(text, one, other)
+
+
+def _turns(node: ast.AST) -> bool:
+    """Whether it is `x.t()`."""
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and called(node) in TURNED and not node.args
+    )
+
+
+def _of_call(text: Text, node: ast.Call) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    name = called(node)
+    other = SWAPPED.get(name)
+    if other is not None and isinstance(node.func, ast.Attribute):
+        package = held(node.func.value, text.of(node.func.value))
+        yield f"`{other}` for `{name}`", (text.replaced(node.func, f"{package}.{other}"),)
+    axes = [keyword.value for keyword in node.keywords if keyword.arg in AXES]
+    axes += node.args if name in ALONG else []
+    for axis in axes:
+        yield from ((f"`{text.of(axis)}` as `{value}`", (text.replaced(axis, str(value)),)) for value in _others(axis))
+    names = [argument for argument in node.args if isinstance(argument, ast.Name)]
+    for number, one in enumerate(names):
+        for two in names[number + 1 :]:
+            yield f"`{one.id}` and `{two.id}` exchanged", _exchanged(text, one, two)
+    for argument in names:  # handed over the wrong way round
+        yield (
+            f"`{argument.id}` as `{argument.id}.mT.contiguous()`",
+            (text.replaced(argument, f"{argument.id}.mT.contiguous()"),),
+        )
+
+
+def _others(axis: ast.expr) -> Collection[int]:
+    value = axis.value if isinstance(axis, ast.Constant) else None
+    if isinstance(axis, ast.UnaryOp) and isinstance(axis.op, ast.USub) and isinstance(axis.operand, ast.Constant):
+        value = -axis.operand.value if type(axis.operand.value) is int else None
+    return [other for other in (0, 1, -1) if other != value] if type(value) is int else ()
+
+
+def _exchanged(text: Text, one: ast.expr, other: ast.expr) -> tuple[Change, ...]:
+    return text.replaced(one, text.of(other)), text.replaced(other, text.of(one))
