@@ -168,7 +168,9 @@ def _tolerance(words: argparse.ArgumentParser) -> None:
 
 
 def _walk_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--budget", type=_seconds, default=120.0, metavar="S", help="seconds for experiments (120)")
+    parser.add_argument(
+        "--budget", type=_seconds, default=None, metavar="S", help="seconds for experiments (120; 300 with a GPU)"
+    )
     parser.add_argument("--no-experiments", action="store_true", help="run nothing but the script itself")
 
 

@@ -7,7 +7,8 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from triage.tools.registry import RUNNERS, SPECS
 Progress = Callable[[str], None]
 #: A source file above this size is not kept for the report.
 SOURCE_LIMIT = 2 << 20
+#: seconds for experiments where the user names none
+BUDGET, BUDGET_WITH_GPU = 120.0, 300.0
 
 
 def new_case(options: Options, root: Path, graph_file: Path | None = None) -> Case:
@@ -41,6 +44,9 @@ def new_case(options: Options, root: Path, graph_file: Path | None = None) -> Ca
     case = _make_case(root, Path(options.script).name if options.script else options.module or "case")
     script = Path(options.script) if options.script else None
     digest = hashlib.sha256(script.read_bytes()).hexdigest() if script else ""
+    able = sorted(capabilities.quick(options.python))
+    if options.budget is None:
+        options = replace(options, budget=usual_budget(able))
     subject = {"kind": "script", "path": options.script or f"-m {options.module}", "sha256": digest}
     case.append(
         {
@@ -49,11 +55,16 @@ def new_case(options: Options, root: Path, graph_file: Path | None = None) -> Ca
             "at": str(case.path.absolute()),
             "subject": {**subject, "argv": list(options.argv)},
             "options": to_json(options),
-            "capabilities": sorted(capabilities.quick(options.python)),
+            "capabilities": able,
             "graph": case.put(text.encode("utf-8")),
         }
     )
     return case
+
+
+def usual_budget(able: Collection[str]) -> float:
+    """Seconds for experiments where the user names none: on a GPU every run of the script is a process of its own."""
+    return BUDGET_WITH_GPU if "cuda" in able else BUDGET
 
 
 def read_graph(path: Path) -> str:
@@ -242,9 +253,10 @@ def may_resume(case: Case, trusted: bool) -> str | None:
     return None
 
 
-def reopen(case: Case, budget: float, experiments: bool) -> bool:
+def reopen(case: Case, budget: float | None, experiments: bool) -> bool:
     """Write the event that queues again what was skipped and can be done now; False where nothing can."""
     session = replay(case)
     able = sorted(capabilities.quick(session.options.python))
-    case.append({"type": "resume", "capabilities": able, "budget": budget, "experiments": experiments})
+    seconds = usual_budget(able) if budget is None else budget
+    case.append({"type": "resume", "capabilities": able, "budget": seconds, "experiments": experiments})
     return isinstance(replay(case).effect, walker.Run)

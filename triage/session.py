@@ -120,7 +120,7 @@ class Session:
                 self.options = from_json(Options, event["options"])
                 self.subject = event["subject"]
                 self._go(walker.Begin(
-                    self.subject["kind"], frozenset(event["capabilities"]), self.options.budget, self.options.experiments
+                    self.subject["kind"], frozenset(event["capabilities"]), self.options.budget or 0.0, self.options.experiments
                 ))  # fmt: skip
             case "resume":
                 self.options = replace(self.options, budget=event["budget"], experiments=event["experiments"])

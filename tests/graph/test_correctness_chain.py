@@ -11,9 +11,19 @@ from triage.model import Fact
 
 GRAPH = loads(TEXT)
 TWIN, GPU = "comparison:twin-m1", "comparison:m1"
-WRONG_ON_TWIN = (Fact("twin.verdict", "mismatched"), Fact("comparison.verdict", "mismatched", TWIN))
+WRONG_ON_TWIN = (
+    Fact("twin.verdict", "mismatched"),
+    Fact("twin.failed", 1),
+    Fact("comparison.verdict", "mismatched", TWIN),
+)
 KERNEL = Fact("kernel.failed", False, "kernel:k1")
-ON_GPU = (KERNEL, Fact("comparison.verdict", "mismatched"), Fact("comparison.verdict", "mismatched", GPU))
+ON_GPU = (
+    KERNEL,
+    Fact("run.check", "failed"),
+    Fact("comparison.verdict", "mismatched"),
+    Fact("comparison.verdict", "mismatched", GPU),
+)
+RAISED = (*ON_GPU, Fact("run.status", "failed"), Fact("error.text", "AssertionError: not close"))
 MADE_UP = (Fact("comparison.verdict", "virtual", GPU),)
 SAME = (Fact("comparison.failure_rate", 1.0, GPU), Fact("comparison.wrong_set", "same", GPU))
 WITH_GPU = LAPTOP | {"cuda"}
@@ -58,7 +68,7 @@ def test_an_accumulator_with_a_place_goes_to_its_fix() -> None:
 def test_on_a_gpu_the_rate_comes_first_and_the_twin_after_the_pattern() -> None:
     state = walk(GRAPH, {"observe": ON_GPU, "rate": SAME, "twin": WRONG_ON_TWIN}, WITH_GPU)
     assert ran(state)[:6] == ["observe", "rate", "tolerance", "reference", "pattern", "twin"]
-    assert ran(state)[6:10] == ["tolerance", "reference", "pattern", "segments"]
+    assert ran(state)[6:9] == ["tolerance", "segments", "repair"]  # the reference was judged on the device
     assert [s.about for s in state.steps if s.node == "tolerance"] == [GPU, TWIN]
 
 
@@ -69,7 +79,25 @@ def test_on_a_gpu_nothing_further_is_entered_inside_the_model() -> None:
 
 def test_a_kernel_that_is_right_on_the_twin_goes_to_the_compiler() -> None:
     state = walk(GRAPH, {"observe": ON_GPU, "rate": SAME, "twin": (Fact("twin.verdict", "matched"),)}, WITH_GPU)
-    assert ran(state)[5:7] == ["twin", "switches"]
+    assert ran(state)[5:8] == ["twin", "segments", "switches"]
+
+
+def test_a_check_that_raised_on_a_gpu_goes_the_same_way() -> None:
+    state = walk(GRAPH, {"observe": RAISED, "rate": SAME, "twin": WRONG_ON_TWIN}, WITH_GPU)
+    chain = ["observe", "error", "static", "lower", "rate", "tolerance", "reference", "pattern", "twin"]
+    assert ran(state)[:9] == chain and "repair" in ran(state)
+
+
+def test_a_check_that_nothing_names_as_a_comparison_is_still_computed_on_the_twin() -> None:
+    state = walk(
+        GRAPH, {"observe": (*RAISED[:3], *RAISED[4:]), "twin": (Fact("twin.verdict", "mismatched"),)}, WITH_GPU
+    )
+    assert "twin" in ran(state) and "repair" in ran(state)
+
+
+def test_what_agreed_on_the_device_is_not_repaired_for_the_twin() -> None:
+    state = walk(GRAPH, {"observe": (KERNEL,), "twin": (Fact("twin.verdict", "disagrees"),)}, WITH_GPU)
+    assert "twin" in ran(state) and "repair" not in ran(state)
 
 
 def test_what_changes_from_run_to_run_is_no_matter_of_tolerance_at_first() -> None:

@@ -101,6 +101,8 @@ class Subject:
     twin: Mapping[str, Any] | None = None
     shadow: Mapping[str, Any] | None = None
     seed: int | None = None
+    #: switches of one kernel that are set otherwise than the script sets them: `experiment/switch_values.py`
+    settings: Mapping[str, Any] | None = None
 
     def spec(self, directory: Path, blobs: Path) -> dict[str, Any]:
         cwd = self.cwd or Path.cwd()
@@ -123,6 +125,7 @@ class Subject:
             **({"twin": dict(self.twin)} if self.twin is not None else {}),
             **({"shadow": dict(self.shadow)} if self.shadow is not None else {}),
             **({"seed": self.seed} if self.seed is not None else {}),
+            **({"settings": dict(self.settings)} if self.settings else {}),
         }
 
 

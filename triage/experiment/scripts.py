@@ -65,6 +65,8 @@ class Candidate:
     #: as in `Subject`
     shadow: tuple[tuple[str, Any], ...] | None = None
     seed: int | None = None
+    #: of `Subject`, as JSON
+    settings: str = ""
 
 
 @dataclass(frozen=True)
@@ -280,6 +282,7 @@ class ScriptRunner(Client):
             candidate.twin,
             candidate.shadow,
             candidate.seed,
+            candidate.settings,
             str(self.path),
             str(self.cwd),
             self.python,
@@ -329,6 +332,7 @@ class ScriptRunner(Client):
             twin=None if candidate.twin is None else dict(candidate.twin),
             shadow=None if candidate.shadow is None else dict(candidate.shadow),
             seed=candidate.seed,
+            settings=json.loads(candidate.settings) if candidate.settings else None,
         )
         running = Running(id, subject, directory, seconds, time.monotonic() + seconds + MARGIN)
         self._running[directory.name] = running

@@ -1,4 +1,4 @@
-"""What a run on the CPU twin shows: which launches were computed, what the script compared, and what no right kernel does. Pure."""
+"""What a run on the CPU twin, or on a device, shows: which launches were computed, what the script compared, and what no right kernel does. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class TwinRun:
-    """A run in twin mode. `made_up`: why launches were not computed, with their number."""
+    """A run in twin mode, or one whose launches a device computed. `made_up`: why launches were not computed, with their number."""
 
     computed: int
     made_up: Mapping[str, int]
@@ -90,11 +90,11 @@ def read(events: Sequence[Event], ended: str, blob: Callable[[str], bytes]) -> T
     told = [e for e in events if e["type"] == "twin"]
     compares = [e for e in events if e["type"] == "compare"]
     reasons = Counter(str(e.get("why")) for e in told if not e.get("computed"))
-    launched = sum(e["type"] == "launch.begin" for e in events)
-    if launched > len(told):
-        reasons["the launch was refused"] += launched - len(told)
+    launched = [bool(e.get("virtual")) for e in events if e["type"] == "launch.begin"]
+    if sum(launched) > len(told):
+        reasons["the launch was refused"] += sum(launched) - len(told)
     return TwinRun(
-        computed=sum(bool(e.get("computed")) for e in told),
+        computed=sum(bool(e.get("computed")) for e in told) + launched.count(False),
         made_up=dict(reasons),
         comparisons=tuple(
             _compared(e, blob) for e in compares if not e.get("virtual") and e.get("matched") is not None
@@ -151,4 +151,6 @@ def _failed_check(events: Sequence[Event]) -> bool:
     if last is None:
         return False
     error = last.get("error") or {}
-    return bool(last.get("comparison")) or str(error.get("type")).rpartition(".")[2] in OWN_CHECKS
+    frames = error.get("frames") or [{}]
+    of_the_script = bool(frames[-1].get("user"))
+    return bool(last.get("comparison")) or (of_the_script and str(error.get("type")).rpartition(".")[2] in OWN_CHECKS)

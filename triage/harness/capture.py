@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import lowered, outputs, places, record, spans, target
+from . import layouts, lowered, outputs, places, record, segments, spans, target, tir
 
 LINE_DIRECTIVES = "tl.emit_line_directives"
 #: launches of one kernel that are told
@@ -102,6 +102,8 @@ class Kernel:
         self.func = func
         self.phase = "lower"
         self.source: str | None = None
+        #: the copies of its tiles that it makes, if it was changed to make them
+        self.segments: segments.Segments | None = None
 
 
 class Capture:
@@ -130,6 +132,12 @@ class Capture:
             if self.context.mode == "virtual":
                 options = self._virtual_options(options)
             kernel = self.announce(func, out_idx, requested, options)
+            asked = self.context.settings if self.context.settings.get("kernel") == kernel.id else {}
+            func, options = _changed(func, options, asked) if asked else (func, options)
+            if "segments" in asked:
+                out_idx = [index % len(func.params) for index in _indices(out_idx) or []] or None
+                kernel.segments = segments.instrument(func, self.context.is_user, bool(asked["segments"]))
+                func = kernel.segments.func
             if self.context.twin is not None and target.is_cuda(options.get("target", self.context.target)):
                 return self._hand_out(None, func, out_idx, kernel)  # the twin reads the PrimFunc as it was written
             with self._compiling(kernel):
@@ -203,7 +211,8 @@ class Capture:
             count = state["_triage_launches"] = state.get("_triage_launches", 0) + 1
             if count > LAUNCH_LIMIT:
                 return original(kernel, *args, **options)
-            virtual = self.context.mode == "virtual" and target.is_cuda(kernel.target)  # that device tells them itself
+            here = target.is_cuda(kernel.target) or self.context.twin is not None
+            virtual = self.context.mode == "virtual" and here  # that device tells them itself
             try:
                 if virtual:
                     self.context.computed = None
@@ -211,7 +220,7 @@ class Capture:
                     launch = self.context.computed
                 else:
                     with self._launching(state, args) as launch:
-                        result = original(kernel, *args, **options)
+                        result = self._run(original, kernel, args, options)
                 if launch is None:  # its values are made up
                     return result
                 with self.context.guarded("remember what a launch wrote", state.get("_triage_id")):
@@ -222,6 +231,20 @@ class Capture:
                 raise
 
         return __call__
+
+    def _run(self, original: Callable[..., Any], kernel: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """A launch on a device; the first one of a kernel that copies its tiles is held against the twin."""
+        state = kernel.__dict__
+        made = state.get("_triage_segments")
+        if made is None:
+            return original(kernel, *args, **options)
+        one = segments.Launch(made, state["_triage_outputs"], args)
+        result = original(kernel, *args, *one.copies, **options)
+        if state["_triage_launches"] == 1:
+            with self.context.guarded("compare what a launch wrote with the twin", state["_triage_id"]):
+                for told in one.compare(result):
+                    self.context.emit("segment", kernel=state["_triage_id"], **told)
+        return result
 
     @contextlib.contextmanager
     def _launching(self, kernel: dict[str, Any], args: tuple[Any, ...]) -> Iterator[str]:
@@ -392,6 +415,8 @@ class Capture:
             handed.__dict__["_triage_inputs"] = record.inputs(func, _indices(out_idx))
             handed.__dict__["_triage_returned"] = record.returned(func, _indices(out_idx))
             handed.__dict__["_triage_func"] = func
+            handed.__dict__["_triage_segments"] = kernel.segments
+            handed.__dict__["_triage_outputs"] = _indices(out_idx) or []
         return handed
 
     def _why_no_device_compile(self) -> str | None:
@@ -456,3 +481,14 @@ def _indices(out_idx: Any) -> list[int]:
     if out_idx is None:
         return []
     return [int(i) for i in out_idx] if isinstance(out_idx, (list, tuple)) else [int(out_idx)]
+
+
+def _changed(func: Any, options: dict[str, Any], settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A kernel and the options of its compile under other switches: `configs` set, `without` taken away, `changes` of its IR."""
+    given = {str(getattr(key, "value", key)): value for key, value in (options.get("pass_configs") or {}).items()}
+    kept = {key: value for key, value in given.items() if key not in settings.get("without", ())}
+    changes = settings.get("changes") or []
+    if changes:
+        tvm = sys.modules["tvm"]
+        func = tir.apply(layouts.load(tir.edit_json(tvm.ir.save_json(func), changes)), changes)
+    return func, {**options, "pass_configs": {**kept, **settings.get("configs", {})}}

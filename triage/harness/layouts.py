@@ -21,6 +21,14 @@ class LostLayout(ValueError):
     """A layout that cannot be built again from what was saved of it."""
 
 
+def load(text: str) -> Any:
+    """The PrimFunc of saved JSON, its layouts built anew. Raises `LostLayout`."""
+    from tilelang import tvm
+
+    func = tvm.ir.load_json(text)
+    return restore(func) if any(key in text for key in TYPE_KEYS) else func
+
+
 def restore(func: Any) -> Any:
     """The PrimFunc with every layout in its annotations built anew. Raises `LostLayout`."""
     from tvm import tirx

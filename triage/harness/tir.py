@@ -121,6 +121,13 @@ class Editor:
         edits = self.edits.get(path, [])
         if edits:
             self.met.add(path)
+        after = [value for verb, _, value in edits if verb == "after"]
+        if after:
+            edits = [edit for edit in edits if edit[0] != "after"]
+            return self._sequence([self._edited(statement, path, edits), *after], None)
+        return self._edited(statement, path, edits)
+
+    def _edited(self, statement: Any, path: str, edits: list[tuple[str, list[str], Any]]) -> Any:
         verbs = {verb for verb, _, _ in edits}
         if "drop" in verbs:
             self.met |= {p for p in self.edits if p.startswith(path + ".")}

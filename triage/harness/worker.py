@@ -47,12 +47,9 @@ def perform(request: dict[str, Any], files: Any) -> Result:
 
 
 def _load(request: dict[str, Any]) -> Any:
-    from tilelang import tvm
-
     with open(request["primfunc"], encoding="utf-8") as file:
         text = file.read()
-    func = tvm.ir.load_json(tir.edit_json(text, request.get("changes", [])))
-    return layouts.restore(func) if any(key in text for key in layouts.TYPE_KEYS) else func
+    return layouts.load(tir.edit_json(text, request.get("changes", [])))
 
 
 def compile(func: Any, request: dict[str, Any], files: Any) -> Result:

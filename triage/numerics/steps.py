@@ -40,6 +40,8 @@ class Steps:
 #: Of 16 bits: rounded once at the end, and once or twice on the way. Of more, arithmetic itself is done in the type: chains of tens of
 #: operations, with exponentials that amplify a rounding of their argument by its size.
 NARROW, WIDE = Steps(2.0, 0.6), Steps(16.0, 4.0)
+#: this part of the rms of what is expected is more than types of 8 bits round by, and than sums lose by their order
+GROSS, TINY = 0.25, 1e-30
 #: a type with fewer bits holds so few numbers that larger differences cannot be told from faults
 COARSE_BITS = 8
 
@@ -75,6 +77,11 @@ def by_spacings(found: Differences, placed: bool, real: bool) -> SpacingVerdict:
     if leans(found, kept):
         return SpacingVerdict(False, f"the differences lean to one side: by {found.lean:.2g} of the result on average")
     return SpacingVerdict(True, _says(found), _allowed(found, kept))
+
+
+def beyond_rounding(found: Differences) -> bool:
+    """Whether an element is off by what no order of sums and no rounding makes of a result of usual size, whatever the type."""
+    return bool(found.nonfinite) or found.max_error > GROSS * max(found.rms_expected, TINY)
 
 
 def _of_size(found: Differences, kept: Format) -> str | None:

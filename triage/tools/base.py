@@ -56,7 +56,8 @@ class Options:
     kernel: str | None = None
     timeout: float = 300.0
     memory: int | None = None
-    budget: float = 120.0
+    #: seconds for experiments; None for what is usual on the machine
+    budget: float | None = None
     experiments: bool = True
     ignore: tuple[str, ...] = ()
 

@@ -50,6 +50,11 @@ def twin_run(work: Work) -> Seen | None:
     return _left_by(work, twin=True)
 
 
+def observed_run(work: Work) -> Seen | None:
+    """The run of the script that was observed; None where it is gone."""
+    return _left_by(work, twin=False)
+
+
 def _left_by(work: Work, twin: bool) -> Seen | None:
     folder = work.facts.get("twin.dir" if twin else "run.dir")
     directory = work.case.path / str(folder)

@@ -7,20 +7,25 @@ from triage.experiment.errors import read_events
 from triage.experiment.scripts import Shown
 from triage.experiment.twin import TwinRun, read
 from triage.graph.spec import ToolSpec
-from triage.model import Caliber, Fact, NotChecked, StepOutcome, StepStatus
+from triage.lints.hazard import Hazard
+from triage.model import Caliber, Fact, FoundBy, NotChecked, StepOutcome, StepStatus
 from triage.numerics.pattern import pattern_of
+from triage.numerics.steps import beyond_rounding
 from triage.tools.base import Result, Work
+from triage.tools.compared import observed_run
 from triage.tools.reruns import TWIN
 from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, unchanged, wrong
 
 #: The twin computes in Python what a GPU does in microseconds: seconds that an unchanged script may take on it.
 LONGEST = 60.0
+#: … and one whose comparisons agreed with what a device computed
+LONGEST_OF_RIGHT = 20.0
 
 SPEC = ToolSpec(
     "cpu-twin",
     "compute the kernels on the CPU, as they are written",
     adds=(
-        "twin.verdict", "twin.computed", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where",
+        "twin.verdict", "twin.computed", "twin.failed", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where",
     ),
     seconds=lambda facts: 5.0 + 2.0 * float(facts.get("run.seconds") or 0.0),
 )  # fmt: skip
@@ -34,28 +39,51 @@ def run(work: Work) -> Result:
     candidate = unchanged(work)
     if candidate is None:
         return Result(detail="the twin runs a script as it was read, and this run is of a module or the script is gone")
+    device = observed_run(work)
+    right = device is not None and device.run.verdict == "matched"
+    longest = LONGEST_OF_RIGHT if right else LONGEST
     try:
         with work.script_runner() as runner:
-            shown = runner.run(candidate, min(LONGEST, max(work.seconds, 1.0), work.options.timeout))
+            shown = runner.run(candidate, min(longest, max(work.seconds, 1.0), work.options.timeout))
             run = read(read_events(shown.directory), shown.status, runner.blob)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the twin cannot be run: {error}")
     if shown.status == "infra_error":
         return Result(status=StepStatus.FAILED, detail=f"the twin came to no end: {shown.why}")
-    verdict = run.verdict
-    hazards = of_happenings(run)
-    if verdict == "mismatched":
-        hazards.append(of_mismatch("wrong-on-twin", wrong(run)))
-    hazards += hidden(run)
+    verdict = "disagrees" if right and run.verdict == "mismatched" else run.verdict
+    hazards = _hazards(verdict, run, device.run if device else None)
     return Result(
         status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if verdict == "matched" else StepOutcome.UNKNOWN,
-        detail=_detail(run, shown.seconds),
-        facts=(*_facts(run), *_where(work, shown)),
+        detail=_detail(verdict, run, shown.seconds),
+        facts=(*_facts(verdict, run), *_where(work, shown)),
         hazards=(*hazards, *blind(run)),
         checked=tuple(_checked(run)),
         not_checked=tuple(_not_checked(run)),
     )
+
+
+def _hazards(verdict: str, run: TwinRun, device: TwinRun | None) -> list[Hazard]:
+    """What the twin showed, beside what a device did if there was one."""
+    if verdict == "disagrees":
+        return [of_mismatch("twin-disagrees", wrong(run))]
+    wrong_on_device = device is not None and device.verdict == "mismatched"
+    hazards = of_happenings(run, wrong_on_device)
+    if verdict == "mismatched":
+        hazards.append(of_mismatch("wrong-on-twin", wrong(run)))
+    hazards += hidden(run)
+    if verdict == "matched" and wrong_on_device and device is not None:
+        hazards += _only_on_device(device)
+    return hazards
+
+
+def _only_on_device(device: TwinRun) -> list[Hazard]:
+    """What a device computed wrong and the twin right, where that is more than rounding."""
+    compared = wrong(device)
+    found = compared.mismatch.differences if compared and compared.mismatch else None
+    if found is not None and not beyond_rounding(found):
+        return []
+    return [of_mismatch("right-on-twin", compared, found_by=FoundBy.TWIN.value)]
 
 
 def _pointless(work: Work) -> str:
@@ -69,10 +97,11 @@ def _pointless(work: Work) -> str:
     return ""
 
 
-def _facts(run: TwinRun) -> list[Fact]:
+def _facts(verdict: str, run: TwinRun) -> list[Fact]:
     facts = [
-        Fact("twin.verdict", run.verdict, source=SPEC.name),
+        Fact("twin.verdict", verdict, source=SPEC.name),
         Fact("twin.computed", run.computed, source=SPEC.name),
+        Fact("twin.failed", sum(not compared.matched for compared in run.comparisons), source=SPEC.name),
     ]
     if run.made_up:
         facts.append(Fact("twin.reason", next(iter(run.made_up)), source=SPEC.name))
@@ -96,16 +125,17 @@ def _where(work: Work, shown: Shown) -> list[Fact]:
     ]
 
 
-def _detail(run: TwinRun, seconds: float) -> str:
+def _detail(verdict: str, run: TwinRun, seconds: float) -> str:
     launches = f"{run.computed} launch{'es' * (run.computed != 1)} computed"
     if run.made_up:
         launches += f", {sum(run.made_up.values())} not"
     said = {
         "matched": "what the script compares agrees",
         "mismatched": "the script's own check fails",
+        "disagrees": "the script's own check fails here, and passed on the device",
         "unknown": "nothing was compared that says something",
     }
-    return f"{launches} in {seconds:.1f} s; {said[run.verdict]}"
+    return f"{launches} in {seconds:.1f} s; {said[verdict]}"
 
 
 def _checked(run: TwinRun) -> list[str]:

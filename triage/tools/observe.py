@@ -15,21 +15,24 @@ from triage.experiment import process
 from triage.experiment.errors import OWN, error_events, greeted, silent_interpreter
 from triage.experiment.events import Event
 from triage.experiment.kernels import Kernel, kernels_of
-from triage.experiment.twin import read
+from triage.experiment.twin import TwinRun, read
 from triage.graph.spec import ToolSpec
+from triage.lints.hazard import Hazard
 from triage.model import (
     Artifact,
     Caliber,
     Environment,
     Fact,
+    FoundBy,
     NotChecked,
+    Place,
     StepOutcome,
     StepStatus,
 )
 from triage.readers import from_event
 from triage.tools.base import Result, Work
 from triage.tools.error_facts import ADDS, error_facts
-from triage.tools.twin_runs import blind, hidden
+from triage.tools.twin_runs import blind, hidden, of_mismatch, wrong
 
 SPEC = ToolSpec(
     "observe-run",
@@ -39,7 +42,7 @@ SPEC = ToolSpec(
         *ADDS, "kernels.count", "kernels.failing",
         "kernel.failed", "kernel.name", "kernel.file", "kernel.line", "launches.count", "launches.virtual",
         "comparison.verdict", "comparison.function", "tilelang.version",
-        "run.killed_by", "run.env", "errors.handled", "warnings.count",
+        "run.killed_by", "run.env", "run.check", "errors.handled", "warnings.count",
     ),
     essential=True,
 )  # fmt: skip
@@ -84,7 +87,9 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     kernels = kernels_of(events)
     errors = error_events(events, work.case.get)
     facts = [*_run_facts(done, work, virtual), *_error_facts(work, errors, greeted(events)), *_kernel_facts(kernels)]
-    facts += _comparison_facts(events, virtual)
+    ended = done.exit.status
+    seen = read(events, ended, work.case.get)
+    facts += _comparison_facts(events, seen.verdict == "mismatched")
     launches = sum(e["type"] == "launch.begin" for e in events)
     made_up = sum(e["type"] == "launch.begin" and bool(e.get("virtual")) for e in events)
     warnings = sum(e["type"] == "warning" and e.get("origin") != OWN for e in events) or int(
@@ -98,14 +103,12 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     environment = _environment(work, events, virtual)
     if environment.tilelang:
         facts.append(Fact("tilelang.version", environment.tilelang, source="events"))
-    ended = done.exit.status
-    seen = read(events, ended, work.case.get)
     return Result(
         status=StepStatus.TIMED_OUT if ended == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.CLEAN if ended == "succeeded" else StepOutcome.FINDING,
         detail=_how_it_ended(done.exit),
         facts=tuple(facts),
-        hazards=(*hidden(seen), *blind(seen)),
+        hazards=(*_failed_check(seen, errors), *hidden(seen), *blind(seen)),
         kernels=tuple(kernels.values()),
         environments=(environment,),
         artifacts=tuple(_artifacts(work, done)),
@@ -172,8 +175,23 @@ def _kernel_facts(kernels: Mapping[str, Kernel]) -> list[Fact]:
     return facts
 
 
-def _comparison_facts(events: Sequence[Mapping[str, Any]], virtual: bool) -> list[Fact]:
-    """One verdict for each comparison; one over virtual results is never a mismatch."""
+def _failed_check(seen: TwinRun, errors: Sequence[Mapping[str, Any]]) -> list[Hazard]:
+    """The check of its results with which a script ended, where a device computed them."""
+    if seen.verdict != "mismatched":
+        return []
+    last = next((e for e in reversed(errors) if not e.get("handled")), None)
+    frames = (last or {}).get("error", {}).get("frames") or ()
+    own = next((Place(f["file"], int(f["line"])) for f in reversed(frames) if f.get("user")), None)
+    compared = wrong(seen)
+    return [
+        of_mismatch(
+            "wrong-on-device", compared, at=(compared.at if compared else None) or own, found_by=FoundBy.FRAME.value
+        )
+    ]
+
+
+def _comparison_facts(events: Sequence[Mapping[str, Any]], failed: bool) -> list[Fact]:
+    """One verdict for each comparison, and one for the run if its check `failed`; made-up results never mismatch."""
     facts = []
     for event in events:
         if event["type"] != "compare":
@@ -184,8 +202,8 @@ def _comparison_facts(events: Sequence[Mapping[str, Any]], virtual: bool) -> lis
         about = f"comparison:{event.get('id')}"
         facts.append(Fact("comparison.verdict", verdict, about, caliber=caliber, source="events"))
         facts.append(Fact("comparison.function", str(event.get("function")), about, source="events"))
-    wrong = [f for f in facts if f.value == "mismatched"]
-    return [*facts, *([Fact("comparison.verdict", "mismatched", source="events")] if wrong else [])]
+    of_run = {"comparison.verdict": "mismatched", "run.check": "failed"} if failed else {}
+    return [*facts, *(Fact(name, value, source="events") for name, value in of_run.items())]
 
 
 def environment_changes(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

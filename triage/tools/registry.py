@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from triage.graph.spec import ToolSpec
 from triage.tools import (
     bisect_switches,
+    compare_segments,
     cpu_twin,
     doctor,
     drop_statements,
@@ -44,6 +45,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (verify_fix.SPEC, verify_fix.run),
     (cpu_twin.SPEC, cpu_twin.run),
     (mismatch_pattern.SPEC, mismatch_pattern.run),
+    (compare_segments.SPEC, compare_segments.run),
     (repair_statements.SPEC, repair_statements.run),
 )
 

@@ -11,7 +11,8 @@ from triage.experiment.client import TemplateError
 from triage.experiment.reruns import Said
 from triage.experiment.scripts import Candidate, ScriptRunner
 from triage.graph.spec import ToolSpec
-from triage.model import Fact, StepOutcome, StepStatus
+from triage.lints.hazard import Hazard
+from triage.model import Fact, FoundBy, Place, StepOutcome, StepStatus
 from triage.numerics.repeats import Repeated, repeated
 from triage.tools import reruns
 from triage.tools.base import Result, Work
@@ -23,15 +24,17 @@ SPEC = ToolSpec(
     seconds=lambda facts: 5.0 + TIMES * float(facts.get("run.seconds") or 0.0),
 )
 
-#: runs on a GPU
+#: runs on a device …
 TIMES = 5
+#: … in this part of the time at most: the steps after this one run the script, too
+SHARE = 0.4
 #: The twin computes the same each time: two runs show whether the script itself does.
 TIMES_ON_TWIN = 2
 
 
 def run(work: Work) -> Result:
     """Repeat the comparison that the step is about."""
-    if not reruns.on_gpu(work) and work.facts.get("comparison.verdict") == "virtual":
+    if not reruns.on_device(work) and work.facts.get("comparison.verdict") == "virtual":
         return Result(
             status=StepStatus.SKIPPED,
             detail="no device computed what is compared: made-up values are the same each time",
@@ -48,13 +51,16 @@ def run(work: Work) -> Result:
 
 def _repeat(work: Work, runner: ScriptRunner, asked: Candidate) -> tuple[list[Said], str]:
     """What the comparison said each time, and why there are no more of them."""
-    times = TIMES if reruns.on_gpu(work) else TIMES_ON_TWIN
+    times = TIMES if reruns.on_device(work) else TIMES_ON_TWIN
     began = time.monotonic()
     found: list[Said] = []
     for number in range(times):
-        left = work.seconds - (time.monotonic() - began)
-        if found and left < (time.monotonic() - began) / number:
+        spent = time.monotonic() - began
+        left = work.seconds * (SHARE if number > 1 else 1.0) - spent
+        if found and left < spent / number:
             return found, f"time for {number} of {times} runs"
+        if found and repeated([_digest(said) for said in found]).wrong_set == "changes":
+            return found, ""  # more of them would tell no more
         work.progress(f"run {number + 1} of {times} with the same seeds")
         shown = runner.again(asked, min(reruns.limit(work), max(left, 1.0)))
         said = reruns.result(work, runner, shown) if shown.status != "infra_error" else None
@@ -69,7 +75,7 @@ def _repeat(work: Work, runner: ScriptRunner, asked: Candidate) -> tuple[list[Sa
 def _result(work: Work, found: list[Said], why: str) -> Result:
     if not found:
         return Result(status=StepStatus.SKIPPED, detail=f"not repeated: {why}")
-    counted = repeated([said.digest if said.verdict == "mismatched" else None for said in found])
+    counted = repeated([_digest(said) for said in found])
     values = {
         "comparison.failure_rate": counted.rate,
         "comparison.repeats": counted.runs,
@@ -82,21 +88,44 @@ def _result(work: Work, found: list[Said], why: str) -> Result:
         outcome=StepOutcome.CLEAN if steady else StepOutcome.FINDING if changes else StepOutcome.UNKNOWN,
         detail="; ".join(filter(None, [_words(counted, found), why])),
         facts=tuple(facts),
+        hazards=_hazards(work, counted, found) if changes and reruns.on_device(work) else (),
         checked=(f"{counted.runs} runs with the same seeds, the same wrong elements in each [measured here]",)
         if steady
         else (),
     )
 
 
+def _digest(said: Said) -> str | None:
+    return said.digest if said.verdict == "mismatched" else None
+
+
+def _hazards(work: Work, counted: Repeated, found: list[Said]) -> tuple[Hazard, ...]:
+    """A result of a device that is another one from run to run, at the line that compares it."""
+    compared = reruns.wanted(work, reruns.observed(work))
+    if compared is None:
+        return ()
+    fields = {
+        "function": compared.function,
+        "says": _counted(counted, found),
+        "least": f"{counted.least:.0%}",
+        "found_by": FoundBy.EXPERIMENT.value,
+    }
+    return (Hazard("result-changes", "run", Place(compared.file, compared.line), fields=fields),)
+
+
 def _words(counted: Repeated, found: list[Said]) -> str:
+    seen = f"so many runs see, with 95 %, what happens in at least {counted.least:.0%} of them"
+    return f"{_counted(counted, found)}; {seen}"
+
+
+def _counted(counted: Repeated, found: list[Said]) -> str:
     counts = sorted({said.wrong for said in found if said.verdict == "mismatched" and said.wrong is not None})
     which = {
         "same": f", the same {_number(counts)} wrong elements each time",
         "changes": f", other wrong elements each time ({_number(counts)})",
     }
     often = f"failed in {counted.failed} of {counted.runs} runs with the same seeds"
-    seen = f"so many runs see, with 95 %, what happens in at least {counted.least:.0%} of them"
-    return f"{often}{which.get(counted.wrong_set or '', '')}; {seen}"
+    return f"{often}{which.get(counted.wrong_set or '', '')}"
 
 
 def _number(counts: list[int]) -> str:

@@ -19,9 +19,10 @@ PATIENCE, SHORTEST = 10.0, 30.0
 TWIN = "twin-"
 
 
-def on_gpu(work: Work) -> bool:
-    """Whether the comparison was made with values of a GPU."""
-    return "cuda" in work.capabilities and TWIN not in work.about
+def on_device(work: Work) -> bool:
+    """Whether the comparison was made with values that a device computed: a GPU, or the host for a kernel that is compiled for it."""
+    made_up = work.facts.get("comparison.verdict") == "virtual"
+    return TWIN not in work.about and ("cuda" in work.capabilities or not made_up)
 
 
 def candidate(work: Work) -> Candidate | None:
@@ -30,16 +31,22 @@ def candidate(work: Work) -> Candidate | None:
     source = work.script_source
     if source is None:
         return None
-    return Candidate(source, options.argv, options.call, twin=None if on_gpu(work) else (), seed=SEED)
+    return Candidate(source, options.argv, options.call, twin=None if on_device(work) else (), seed=SEED)
 
 
 def runner(work: Work) -> ScriptRunner:
-    """Runs the script on the machine's GPU, or on the virtual device. To be used as a context manager."""
-    if not on_gpu(work):
+    """Runs the script on the machine's GPU, or where there is none on the virtual device. To be used as a context manager."""
+    if not on_device(work) or "cuda" not in work.capabilities:
         return work.script_runner()
+    return gpu_runner(work)
+
+
+def gpu_runner(work: Work) -> GpuRunner:
+    """Runs the script on the machine's GPU; what one step compiled the next need not."""
     options = work.options
+    env = {"TILELANG_CACHE_DIR": str(work.case.path / "kernels"), **work.environment}
     return GpuRunner(
-        work.dir / "candidates", Path(options.script), python=options.python or None, env=work.environment,
+        work.dir / "candidates", Path(options.script), python=options.python or None, env=env,
         arch=options.arch, cwd=Path(options.cwd),
     )  # fmt: skip
 

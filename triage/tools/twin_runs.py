@@ -56,14 +56,15 @@ def patterns(run: TwinRun) -> list[str]:
     return [word for pattern in found for word in (pattern.values, *pattern.where)]
 
 
-def of_happenings(run: TwinRun) -> list[Hazard]:
+def of_happenings(run: TwinRun, wrong_on_device: bool = False) -> list[Hazard]:
     """What the interpreter met in a run whose result is wrong.
 
     Alone it accuses nobody: a right kernel may read a column that it then masks. A value that nobody wrote counts only if it reached
-    what was compared, which shows as NaN.
+    what was compared, which shows as NaN. Where the result is wrong on a device only, what nobody wrote may be why.
     """
     if run.verdict != "mismatched":
-        return []
+        unwritten = [h for h in run.happenings if wrong_on_device and h.get("kind") == "never-written"]
+        return [hazard for hazard in map(_of_happening, unwritten) if hazard is not None]
     spoilt = any(c.mismatch and c.mismatch.nan for c in run.comparisons) or (bool(run.nan) and wrong(run) is None)
     met = (h for h in run.happenings if spoilt or h.get("kind") != "uninitialized-read")
     return [hazard for hazard in map(_of_happening, met) if hazard is not None]

@@ -29,9 +29,10 @@ def wrap_kernel(real: Any, func: Any, out_idx: Any, context: Any, kernel_id: str
     """The kernel object handed to the script.
 
     `real` is the compiled `JITKernel`, or None if there is none. A kernel for another target than CUDA is returned as
-    it is and runs for real.
+    it is and runs for real; in twin mode what it computed is replaced by what the twin computes.
     """
-    if real is not None and _kind(real.target) != "cuda":
+    elsewhere = real is not None and _kind(real.target) != "cuda"
+    if elsewhere and context.twin is None:
         return real
     kernel = real if real is not None else _uncompiled(func, out_idx, context)
     outputs = _outputs(real.adapter.result_idx if real is not None else out_idx, len(func.params))
@@ -40,7 +41,11 @@ def wrap_kernel(real: Any, func: Any, out_idx: Any, context: Any, kernel_id: str
     compute = (
         None if context.twin is None else functools.partial(computed.of(context).launch, kernel_id, func, signature)
     )
-    launch = _launcher(signature, kernel.execution_backend, context, kernel_id, compute)
+    if elsewhere and compute is not None:
+        run = _replaced(kernel.torch_function, compute)
+    else:
+        run = _imitated(signature, kernel.execution_backend == "cython", compute)
+    launch = _launcher(signature, kernel.execution_backend == "cython", context, kernel_id, run, compute is None)
     kernel.adapter.func = launch
     kernel.torch_function = launch
     return kernel
@@ -57,11 +62,14 @@ def _outputs(out_idx: Any, count: int) -> list[int]:
     return [int(i) % count for i in indices]
 
 
+#: runs a launch of this id (None where nothing is told of it) and returns what the script gets
+Run = Callable[[tuple[Any, ...], str | None], Any]
+
+
 def _launcher(
-    kernel: Signature, backend: str, context: Any, kernel_id: str, compute: Callable[..., bool] | None
+    kernel: Signature, cython: bool, context: Any, kernel_id: str, run: Run, made_up: bool
 ) -> Callable[..., Any]:
-    cython = backend == "cython"
-    check = cython_arguments.check_cython if cython else arguments.check_tvm_ffi
+    """A launch that is told. `made_up`: nothing will compute its values."""
     numbers = itertools.count(1)
 
     def launch(*args: Any, **options: Any) -> Any:
@@ -70,7 +78,7 @@ def _launcher(
             context.virtual(f"launches of {kernel.kernel} after the first {RECORDED}")
             return run(args, None)
         launch_id = f"l{next(_launches)}"
-        if compute is None:
+        if made_up:
             context.virtual("kernel launches")
         context.emit(
             "launch.begin",
@@ -88,6 +96,13 @@ def _launcher(
             context.emit("launch.end", launch=launch_id, kernel=kernel_id, ok=ok, virtual=True)
         return result
 
+    return launch
+
+
+def _imitated(kernel: Signature, cython: bool, compute: Callable[..., bool] | None) -> Run:
+    """A launch on the virtual device, with the checks and the outputs of the real one."""
+    check = cython_arguments.check_cython if cython else arguments.check_tvm_ffi
+
     def run(args: tuple[Any, ...], launch_id: str | None) -> Any:
         binding = check(kernel, args)
         results = [_allocate(kernel.parameters[i], binding) for i in kernel.outputs]
@@ -96,7 +111,27 @@ def _launcher(
                 _mark(argument)
         return results[0] if len(results) == 1 else results
 
-    return launch
+    return run
+
+
+def _replaced(real: Callable[..., Any], compute: Callable[..., bool]) -> Run:
+    """A real launch on the host, whose own checks and outputs count, with the values that the twin computes from the same arguments."""
+
+    def run(args: tuple[Any, ...], launch_id: str | None) -> Any:
+        before = [a.detach().clone() if isinstance(a, torch.Tensor) else a for a in args]
+        answer = real(*args)
+        results = list(answer) if isinstance(answer, (list, tuple)) else [] if answer is None else [answer]
+        mine = [torch.empty_like(result) for result in results]
+        if compute(launch_id, before, mine):
+            for theirs, value in zip((*args, *results), (*before, *mine), strict=True):
+                if isinstance(theirs, torch.Tensor):
+                    theirs.detach().copy_(value)
+        else:
+            for value in (*args, *results):
+                _mark(value)
+        return answer
+
+    return run
 
 
 def _reject_keywords(options: dict[str, Any], cython: bool) -> None:
