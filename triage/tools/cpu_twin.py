@@ -11,7 +11,7 @@ from triage.model import Caliber, Fact, NotChecked, StepOutcome, StepStatus
 from triage.numerics.pattern import pattern_of
 from triage.tools.base import Result, Work
 from triage.tools.reruns import TWIN
-from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, unchanged, wrong
+from triage.tools.twin_runs import blind, hidden, of_happenings, unchanged, wrong_on_twin
 
 #: The twin computes in Python what a GPU does in microseconds: seconds that an unchanged script may take on it.
 LONGEST = 60.0
@@ -45,7 +45,7 @@ def run(work: Work) -> Result:
     verdict = run.verdict
     hazards = of_happenings(run)
     if verdict == "mismatched":
-        hazards.append(of_mismatch("wrong-on-twin", wrong(run)))
+        hazards.append(wrong_on_twin(run))
     hazards += hidden(run)
     return Result(
         status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,
