@@ -287,7 +287,7 @@ def _accepting(model: Model, s: float, rms: float, wraps: bool) -> Iterator[str]
         yield from _paragraph("ACCEPT", f"nothing but equality: nothing is rounded (rtol=0, atol=0){also}")
         return
     expected = model.rms(s, rms)
-    band = f"an rms error up to {_short(RMS_FACTOR * expected / rms)} ({RMS_FACTOR:g} x: order, blocks and distribution are not known)"
+    band = f"an rms error up to {_short(RMS_FACTOR * expected / rms)} ({RMS_FACTOR:g} x the expected one: order, blocks and distribution are not known)"
     yield from _paragraph("ACCEPT", band)
     each = f"and of each element up to {ELEMENT_FACTOR:g} x its own rms, plus its roundings (10^7 normal errors reach 5.5 x)"
     yield from _continued(each)

@@ -355,7 +355,7 @@ def reference_rounding(reference: Format, output: Format) -> Term:
     """The rounding of the reference. One to the output's own format mostly gives the same number: it adds to the band, not to the rms."""
     term = rounding_term("reference rounding", f"rounded once to {reference.name}", reference)
     if reference.digits == output.digits and not output.exact:
-        says = f"to {reference.name} as the result is: the same number, or the next one"
+        says = f"to {reference.name} as the result is: mostly to the same number, else to the next one"
         return replace(term, says=says, per_r2=0.0)
     return term
 

@@ -216,7 +216,7 @@ def _figures(model: Model, measured: Measured) -> tuple[float | None, float | No
 def _inside(model: Model, measured: Measured, used: Tolerance | None) -> Verdict:
     allowed = suggestion(model, *_typical(model, measured))
     expected, ceiling = _figures(model, measured)
-    says = f"a right kernel differs as much: use rtol={allowed.rtol:g}, atol={allowed.atol:g}"
+    says = f"a right kernel may differ as much: use rtol={allowed.rtol:g}, atol={allowed.atol:g}"
     return Verdict(
         "inside", says, measured.relative, expected, ceiling, allowed, used, assumptions=model.assumptions
     )  # fmt: skip
