@@ -117,15 +117,107 @@ def test_what_nobody_can_compute_is_unknown_and_has_a_start() -> None:
         (("--dtype", "float16"), "--k"),
         ((*GEMM, "--atomics", "5000"), "only 4096 products"),
         ((*GEMM, "--accum", "hopper-fp8"), "eight-bit inputs"),
-        ((*GEMM, "--op", "softmax", "--atomics", "2"), "a sum of products"),
+        ((*GEMM, "--op", "softmax", "--atomics", "2"), "--atomics is not for --op softmax, but for gemm"),
         ((*GEMM, "--measured", "nan"), "no finite number"),
         ((*GEMM, "--rms", "0"), "not positive"),
+        ((*GEMM, "--rms", "inf"), "no finite number"),
+        ((*GEMM, "--rms", "1e39"), "give 1e+38 at most"),
+        ((*GEMM, "--rms", "1e-39"), "give 1e-38 at least"),
+        ((*GEMM, "--measured", "1e300"), "give 1e+38 at most"),
+        ((*GEMM, "--op", "layernorm", "--offset", "1e300"), "give 1e+38 at most"),
+        ((*GEMM, "--op", "layernorm", "--k", "1"), "give 2 or more"),
+        ((*GEMM, "--op", "softmax", "--depth", "3"), "--depth is not for --op softmax, but for attention"),
+        ((*GEMM, "--op", "softmax", "--rms", "3"), "no softmax of 4096 scores is above 1"),
+        ((*GEMM, "--op", "exp,,"), "an operation has no name"),
+        ((*GEMM, "--op", "cast:foo"), "give one of these"),
+        ((*GEMM, "--op", "exp", "--accum", "int32"), "give float32"),
+        (("--dtype", "tf32", "--k", "4"), "give float32 and --in tf32"),
+        (("--dtype", "float16", "--k", "-4"), "a whole number from 1 to 2^48"),
+        (("--dtype", "float16", "--k", "1.5e0"), "a whole number from 1 to 2^48"),
+        (("--dtype", "int32", "--k", "64", "--rms", "3e9"), "is above 1.04858e+06"),
     ],
 )
 def test_bad_usage_says_what_to_do(words: tuple[str, ...], complaint: str) -> None:
     done = tolerance(*words)
     assert done.returncode == 2
     assert done.stderr.startswith("triage: ") and complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        # 64 of the products 128 * 128 are 2^20, in int32 with room, in int8 not
+        (("--dtype", "int32", "--k", "64"), "No inputs make a result above 1.05e+06, and int32 ends at 2147483647."),
+        (("--dtype", "int8", "--k", "64"), "int8 ends at 127: nearly all do not fit, and wrap around, or saturate"),
+        (("--dtype", "int32", "--k", "1000000"), "Other inputs can make 1.64e+10, which wraps around"),
+        (("--dtype", "int32", "--k", "4", "--accum", "int8"), "int8, in which they are added up, ends at 127"),
+        (("--dtype", "int8", "--k", "400", "--op", "sum"), "reach about 8.87e+03, and int8 ends at 127"),
+        (("--dtype", "uint32", "--in", "int8", "--k", "64"), "uint32 holds 0 to 4294967295: 50% of them do not fit"),
+        (("--dtype", "float16", "--in", "int8", "--k", "64"), "float16 ends at 65504: 13% of them do not fit, and become infinite"),
+        (("--dtype", "e4m3", "--k", "1e5"), "float8_e4m3 ends at 448: 16% of them do not fit, and saturate"),
+        (("--dtype", "float16", "--k", "1000", "--rms", "30000"), "reach about 1.8e+05, and float16 ends at 65504: 2.9%"),
+    ],
+)  # fmt: skip
+def test_it_says_what_does_not_fit(words: tuple[str, ...], said: str) -> None:
+    done = tolerance(*words)
+    page = " ".join(done.stdout.split())
+    assert (done.returncode, said in page, "holds what" in page) == (0, True, False), page
+    assert len(done.stdout.splitlines()) <= 40
+
+
+@pytest.mark.parametrize(
+    "words",
+    [GEMM, ("--dtype", "e4m3", "--k", "4096", "--rms", "1"), ("--dtype", "float16", "--op", "softmax", "--k", "8")],
+)
+def test_nothing_is_said_of_ranges_that_hold_all_results(words: tuple[str, ...]) -> None:
+    done = tolerance(*words)
+    assert done.returncode == 0 and "RANGE" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--dtype", "float16", "--k", "1000000", "--same-sign"), "float16 ends at 65504: nearly all do not fit, and become infinite"),
+        (("--dtype", "float32", "--in", "float16", "--accum", "float16", "--k", "1e6", "--same-sign"), "float16, in which they are added up, ends at 65504"),
+        (("--dtype", "e5m2", "--k", "1e6", "--same-sign"), "float8_e5m2 ends at 57344: nearly all"),
+        ((*GEMM, "--rms", "1e30"), "float16 ends at 65504"),
+        ((*GEMM, "--rms", "1e-30"), "below the smallest number of float16, 6e-08"),
+        ((*GEMM, "--op", "layernorm", "--offset", "1e9"), "an error of 9.4e+02 times the result"),
+        ((*GEMM, "--op", "sum", "--accum", "float16", "--same-sign"), "stands still in float16"),
+        ((*GEMM, "--op", "rmsnorm", "--accum", "float16"), "stands still in float16"),
+        ((*GEMM, "--op", "exp", "--range", "1e9"), "exp of 1e+09 is beyond float32, which ends at exp(88.72)"),
+        ((*GEMM, "--op", "exp,cast:int8"), "a cast to int8 takes the fraction away"),
+    ],
+)  # fmt: skip
+def test_it_gives_no_figures_that_mean_nothing(words: tuple[str, ...], said: str) -> None:
+    done = tolerance(*words)
+    page = " ".join(done.stdout.split())
+    assert (done.returncode, said in page) == (3, True), page
+    assert "rtol" not in page.partition("DEFAULTS")[0]
+    data = as_json(*words)
+    assert (data["state"], data["start"]) == ("unknown", None)
+
+
+def test_scores_that_are_zero_in_float32_do_not_count() -> None:
+    far, farther = (as_json(*GEMM, "--op", "softmax", "--range", size) for size in ("100", "1e9"))
+    assert far["expected_rms"] == farther["expected_rms"] < 3e-4
+
+
+def test_real_sums_that_are_stored_as_whole_numbers_differ_by_a_step() -> None:
+    data = as_json("--dtype", "int8", "--in", "float16", "--k", "64")
+    assert (data["state"], data["start"]["rtol"], data["start"]["atol"]) == ("unknown", 0.0, 1.0)
+
+
+def test_whole_numbers_in_float32_are_exact_up_to_its_digits() -> None:
+    data = as_json("--dtype", "float32", "--in", "int8", "--k", "1024")
+    assert data["ceiling"] == 0.0
+    assert as_json("--dtype", "float32", "--in", "int8", "--k", "1025")["ceiling"] > 0
+
+
+def test_small_results_have_fewer_digits() -> None:
+    assert "numbers below 6.1e-05 have fewer digits in float16" in " ".join(
+        tolerance(*GEMM, "--rms", "1e-5").stdout.lower().split()
+    )
 
 
 def test_nothing_heavy_is_imported() -> None:

@@ -143,7 +143,9 @@ def _tolerance(words: argparse.ArgumentParser) -> None:
         "--op", default="gemm", metavar="OP",
         help="gemm (default), sum, softmax, rmsnorm, layernorm, attention, or a chain as exp,mul,cast:float16",
     )  # fmt: skip
-    words.add_argument("--in", dest="inputs", metavar="TYPE", help="format of the inputs (that of the result)")
+    words.add_argument(
+        "--in", dest="inputs", metavar="TYPE", help="format of the inputs (that of the result; int8 for int32)"
+    )
     words.add_argument(
         "--accum", metavar="TYPE",
         help="format of the accumulator (float32), hopper-fp8 or hopper-fp8-promoted; of other operations, of their arithmetic",
@@ -156,9 +158,9 @@ def _tolerance(words: argparse.ArgumentParser) -> None:
     )
     words.add_argument("--atomics", type=_length, default=0, metavar="N", help="N partial sums are added by atomics")
     words.add_argument("--same-sign", action="store_true", help="all products or terms have one sign")
-    words.add_argument("--range", type=_positive, metavar="X", default=9.0, help="how large arguments of exp are (9)")
-    words.add_argument("--offset", type=_size, metavar="X", default=1.0, help="layernorm: mean over deviation (1)")
-    words.add_argument("--depth", type=_length, metavar="D", default=64, help="attention: extent of a head (64)")
+    words.add_argument("--range", type=_positive, metavar="X", help="how large arguments of exp are (9)")
+    words.add_argument("--offset", type=_size, metavar="X", help="layernorm: mean over deviation (1)")
+    words.add_argument("--depth", type=_length, metavar="D", help="attention: extent of a head (64)")
     words.add_argument("--fast-math", action="store_true", help="exp and divisions are fast-math intrinsics")
     words.add_argument("--rms", type=_positive, metavar="R", help="rms of your results (else that of normal inputs)")
     words.add_argument(
@@ -186,17 +188,29 @@ def _count(text: str) -> int:
     return int(text)
 
 
+#: sizes of real data are not farther from 1 than float32 reaches
+_SMALLEST, _LARGEST = 1e-38, 1e38
+
+
 def _length(text: str) -> int:
     # no sum of a kernel is longer than an address space
-    if not text.isdecimal() or not 1 <= int(text) <= 2**48:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of terms")
-    return int(text)
+    try:
+        value = float(text) if "e" in text.lower() else int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= 2**48 or value != int(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of terms; give a whole number from 1 to 2^48, as 4096")
+    return int(value)
 
 
 def _positive(text: str) -> float:
     value = _size(text)
-    if not value:
-        raise argparse.ArgumentTypeError("0 is not positive")
+    if value < _SMALLEST:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not positive"
+            if not value
+            else f"{text!r} is smaller than any data; give {_SMALLEST:g} at least"
+        )
     return value
 
 
@@ -204,9 +218,11 @@ def _size(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; give one as 0.5 or 1e-3") from None
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is negative or no finite number")
+        raise argparse.ArgumentTypeError(f"{text!r} is negative or no finite number; give one as 0.5 or 1e-3")
+    if value > _LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is larger than any data; give {_LARGEST:g} at most")
     return value
 
 

@@ -244,6 +244,8 @@ class Mismatch:
     nan: int = 0
     expected_nan: int = 0
     inf: int = 0
+    #: the index of the first wrong element that is NaN or infinite, or compared with NaN
+    not_finite_at: tuple[int, ...] = ()
     zeros: int = 0
     max_abs: float | None = None
     max_rel: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from triage.experiment.repair_search import Repaired, Search
 from triage.experiment.repairs import KINDS, MOVABLE, Edit, edits, host_edits, other_sizes
 from triage.experiment.scripts import Candidate
+from triage.tools.repair_statements import _hazards
 
 GEMM = """
 import tilelang
@@ -346,7 +348,30 @@ def test_an_edit_outside_of_the_kernel_that_does_it_too_acquits_its_statements()
     assert acquitted.alone is None and "line 5, outside" in acquitted.reservation
     assert searched.outside(searched.source, found, [an_edit(4, "no")], lambda: 1.0).alone == EDITS[1]
     unlooked = searched.outside(searched.source, found, [outside], lambda: 0.0)
-    assert unlooked.alone is None and "were tried" in unlooked.reservation
+    assert unlooked.alone is None and "no time for all usual changes of the call" in unlooked.reservation
+
+
+ONE = Repaired(edits=(EDITS[0],), settled=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "reservation", "look_at"),
+    [
+        (Repaired(edits=tuple(EDITS[:2])), "2 statements can be changed", "this statement and the labelled ones"),
+        (replace(ONE, doubtful=ONE.edits), "with other sizes it still does not", "the fault may lie in another one"),
+        (replace(ONE, derived=True), "not known to be what the kernel wrote", "what the script makes of the kernel's result"),
+        (replace(ONE, settled=False), "no time for all usual changes of other statements", "the fault may lie in another one"),
+        (replace(ONE, outside=EDITS[1]), "`2` as `b` in line 2, outside of the kernel, does the same", "this statement and the labelled ones"),
+        (replace(ONE, looked_outside=False), "no time for all usual changes of the call", "the fault may lie in another one"),
+        (replace(ONE, edits=(an_edit(5, "f", MOVABLE),)), "in any statement that the value goes through", "the fault may lie in another one"),
+    ],
+)  # fmt: skip
+def test_each_reservation_is_told_with_where_to_look(found: Repaired, reservation: str, look_at: str) -> None:
+    """Labels are spoken of only where there are some: of other statements, or of a change outside."""
+    assert found.alone is None and reservation in found.reservation and look_at in found.look_at
+    hazards = _hazards(found, "kernel.py", {})
+    assert [hazard.kind for hazard in hazards] == ["statements-repaired"]
+    assert ("labelled" in str(hazards[0].fields["look_at"])) == bool(hazards[0].labels)
 
 
 def test_nothing_is_tried_outside_where_no_statement_is_accused() -> None:

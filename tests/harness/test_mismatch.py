@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from triage.model import Mismatch, from_json
+from triage.numerics.pattern import describe
+
 torch = pytest.importorskip("torch")
 
 
@@ -61,6 +64,7 @@ def test_values_of_wrong_elements(mismatch) -> None:
     actual[0], actual[1], actual[2] = float("nan"), float("inf"), 0.0
     told, _ = mismatch.summarize(actual, expected, mismatch.wrong_elements(actual, expected, 1e-3, 1e-3, False))
     assert (told["nan"], told["inf"], told["zeros"], told["wrong"]) == (1, 1, 1, 8)
+    assert told["not_finite_at"] == [0]
     assert told["max_abs"] == 8.0 and told["varied"]
     doubled = expected * -3
     told, _ = mismatch.summarize(doubled, expected, mismatch.wrong_elements(doubled, expected, 1e-3, 1e-3, False))
@@ -103,3 +107,21 @@ def test_errors_that_are_small_beside_the_largest_are_no_part_of_the_pattern(mis
     assert mismatch.largely_wrong(actual, expected)[0]
     same = torch.tensor([1.0, float("nan")])
     assert not mismatch.largely_wrong(same, same.clone()).any()
+
+
+def test_few_infinite_elements_are_told_with_the_place_of_the_first(mismatch) -> None:
+    expected = torch.randn(8, 16)
+    actual = expected + 1.0
+    actual[2, 5] = actual[7, 3] = float("inf")
+    told, _ = mismatch.summarize(actual, expected, mismatch.wrong_elements(actual, expected, 1e-3, 1e-3, False))
+    words = describe(from_json(Mismatch, told))
+    assert words == "infinite in 2 of 128 elements, the first at [2, 5]; wrong everywhere (128 of 128 elements)"
+
+
+def test_no_factor_explains_what_is_wrong_where_zero_is_expected(mismatch) -> None:
+    expected = torch.relu(torch.randn(16, 16, generator=torch.Generator().manual_seed(0)))
+    doubled = torch.where(expected > 0, 2 * expected, 1.0)
+    told, _ = mismatch.summarize(doubled, expected, mismatch.wrong_elements(doubled, expected, 1e-3, 1e-3, False))
+    assert told["ratio"] == pytest.approx(2.0)
+    assert told["explained"] == pytest.approx(float((expected > 0).float().mean()), abs=0.01)
+    assert "factor" not in describe(from_json(Mismatch, told))

@@ -139,6 +139,33 @@ def test_the_values_of_what_is_wrong(values, kind) -> None:
     assert pattern_of(mismatch((8, 8), places((8, 8)), **values)).values == kind
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"inf": 64}, "infinite everywhere (64 of 64 elements)"),
+        ({"inf": 3, "not_finite_at": (0, 2)}, "infinite in 3 of 64 elements, the first at [0, 2]; wrong everywhere (64 of 64 elements)"),
+        ({"inf": 1, "not_finite_at": (7, 2)}, "infinite in 1 of 64 elements, at [7, 2]; wrong everywhere (64 of 64 elements)"),
+        ({"nan": 64}, "NaN everywhere (64 of 64 elements)"),
+        ({"nan": 2, "inf": 3, "not_finite_at": (1, 0)}, "NaN in 2 and infinite in 3 of 64 elements, the first at [1, 0]; wrong everywhere"),
+        ({"expected_nan": 2, "not_finite_at": (1, 0)}, "compared with NaN in 2 of 64 elements, the first at [1, 0]; wrong everywhere"),
+        ({"expected_nan": 64}, "compared with NaN everywhere"),
+        ({"zeros": 64}, "zero everywhere"),
+        ({"zeros": 62}, "zero in 62 of 64 elements; wrong everywhere"),
+        ({"ratio": -1.0, "explained": 1.0, "varied": True}, "wrong by a factor of -1 everywhere"),
+        ({"ratio": 2.0, "explained": 0.97, "varied": True}, "nearly all wrong by a factor of 2 everywhere"),
+        ({"transposed": 0.97}, "nearly all transposed everywhere"),
+    ],
+)  # fmt: skip
+def test_what_some_are_is_not_said_of_all(values, said) -> None:
+    assert describe(mismatch((8, 8), places((8, 8)), **values)).startswith(said)
+
+
+def test_everywhere_is_said_of_nearly_all_elements_only() -> None:
+    shape = (8, 8)
+    checks = {place for place in places(shape) if sum(place) % 2}
+    assert describe(mismatch(shape, checks)) == "wrong all over (32 of 64 elements)"
+
+
 def scaled(ratio: float, varied: bool = True) -> Pattern:
     return Pattern(("everywhere",), "scaled", ratio, varied)
 

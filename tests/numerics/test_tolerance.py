@@ -17,6 +17,7 @@ from triage.numerics import operations
 from triage.numerics.formats import FORMATS, Format, UnknownFormat, format_of
 from triage.numerics.measured import Measured
 from triage.numerics.operations import Step, chain_model
+from triage.numerics.ranges import without_figures
 from triage.numerics.rounding import Accumulator, accumulator_of, gamma, stagnates, sum_error
 from triage.numerics.tolerance import (
     NORMAL,
@@ -214,7 +215,7 @@ def test_float16_accumulators_are_outside_from_1024_on(k: int, group: int) -> No
 def test_a_sum_of_one_sign_that_stands_still_is_said_to() -> None:
     assert stagnates(4096, Accumulator("float16", HALF)) and not stagnates(4096, accumulator_of("float32", HALF))
     dot = replace(gemm(4096), accumulator=Accumulator("float16", HALF), data=POSITIVE)
-    assert "stands still" in dot_model(dot).notes[0]
+    assert dot_model(dot).stagnates and "stands still in float16" in str(without_figures(dot_model(dot), 1024.0))
     case, model = emulated(dot, distribution="positive", results=32)
     assert measured(case).rms_error > 5 * model.rms(float(case.s.mean()), float(case.r.mean()))
     assert verdict(replace(model, dot=replace(model.dot or dot, declared=True)), measured(case)).kind == "accumulator"
@@ -396,8 +397,6 @@ def test_integers_are_exact_and_any_difference_is_a_fault() -> None:
     model = dot_model(Dot(1024, eight, accumulator_of("int32", eight), FORMATS["int32"], None))
     assert model.ceiling(model.s, model.r) == 0
     assert verdict(model, Measured(16, 0.25, 100.0, 1.0, 300.0)).kind == "outside"
-    long = dot_model(Dot(1 << 20, eight, accumulator_of("int32", eight), FORMATS["int32"], None))
-    assert "wraps around" in long.notes[0]
 
 
 # ------------------------------------------------------------------------------------------------------------ what is said
@@ -421,11 +420,6 @@ def test_inputs_count_only_where_the_reference_reads_others() -> None:
     assert same.terms[0].rms(same.s, same.r) == 0
     # 0.53 to 0.58 u of the result, whatever K is
     assert other.terms[0].rms(other.s, other.r) / other.r == pytest.approx(0.6 * BFLOAT.u, rel=0.1)
-
-
-def test_results_that_may_overflow_are_noted() -> None:
-    assert any("overflow float16" in note for note in dot_model(gemm(1 << 20, data=POSITIVE)).notes)
-    assert not dot_model(gemm(4096)).notes
 
 
 def test_a_model_of_something_else_has_no_other_accumulator() -> None:
@@ -478,7 +472,7 @@ def test_a_subtraction_with_a_known_condition() -> None:
 
 def test_where_nothing_is_known_of_a_format_one_spacing_is_the_start() -> None:
     assert unknown("x", "y", E4M3).start == Tolerance(0.125, 0.125)
-    assert unknown("x", "y", FORMATS["int8"]).start == Tolerance(0.0, 0.0)
+    assert unknown("x", "y", FORMATS["int8"]).start == Tolerance(0.0, 1.0)
 
 
 @pytest.mark.parametrize("out", [HALF, BFLOAT, SINGLE], ids=lambda f: f.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from triage.experiment.twin import Compared, TwinRun
 from triage.model import Mismatch, Output
 from triage.tools.mismatch_pattern import PICTURE
-from triage.tools.twin_runs import of_happenings
+from triage.tools.twin_runs import of_happenings, wrong_on_twin
 
 ROOT = Path(__file__).resolve().parents[2]
 SUM = """
@@ -91,6 +92,7 @@ def test_what_torch_makes_of_a_result_accuses_no_statement_of_the_kernel_for_sur
     )
     verdict = triage(tmp_path, scaled)["verdict"]
     assert verdict["category"] == "correctness" and verdict["state"] == "classified"
+    assert verdict["confidence"] == "possible" and verdict["owner"] == "kernel"
     words = [sys.executable, "-m", "triage", "run", "--apply", "--budget", "40", "kernel.py"]
     before = (tmp_path / "kernel.py").read_bytes()
     subprocess.run(words, cwd=tmp_path, check=False, timeout=300, capture_output=True)
@@ -130,6 +132,20 @@ def test_memory_that_nobody_wrote_is_named_where_it_spoils_the_result(tmp_path: 
         "total[0] = total[0] + s[0]",
         'total = T.alloc_fragment((1,), "float32")',
     )
+
+
+def test_what_the_script_makes_of_a_result_is_named_beside_the_kernel() -> None:
+    direct, run = a_run(nan=0, matched=False), replace(a_run(nan=0, matched=False), kernels=("row_sum",))
+    derived = replace(run, comparisons=tuple(replace(one, written=()) for one in run.comparisons))
+    told = {name: wrong_on_twin(one).fields for name, one in (("direct", direct), ("derived", derived))}
+    assert told["direct"]["compared"] == "the kernel does not agree with its reference"
+    assert "no launch wrote it as it is" in told["derived"]["compared"]
+    assert "what the script makes of the result of row_sum before it compares it" in told["derived"]["look_at"]
+    assert "makes of" not in told["direct"]["look_at"]
+    for fields in told.values():
+        assert "the arguments of its call" in fields["look_at"] and "the reference" in fields["look_at"]
+    own = wrong_on_twin(replace(run, comparisons=(), failed_check=True)).fields
+    assert own["compared"] == "the script's own check fails"
 
 
 def a_run(nan: int, matched: bool) -> TwinRun:

@@ -36,7 +36,7 @@ class Repaired:
     count: int = 0
     settled: bool = False
     doubtful: tuple[Edit, ...] = ()
-    #: what is compared is computed from what the kernels wrote
+    #: what is compared is not known to be what the kernels wrote as it is: the script may have computed it from that
     derived: bool = False
     #: an edit outside of the kernels that restores the agreement, too, and whether all of those were tried
     outside: Edit | None = None
@@ -49,22 +49,33 @@ class Repaired:
 
     @property
     def reservation(self) -> str:
-        """What else may be wrong than the first of the edits; empty where nothing is known."""
+        """What else may be wrong than the first of the edits, as half a sentence; empty where nothing is known."""
         if len(self.edits) > 1:
-            return f"so it does with changes of {len(self.edits)} statements in all"
+            return f"{len(self.edits)} statements can be changed so that it does, each of them alone"
         if self.doubtful:
-            return "but not with other sizes"
+            return "with other sizes it still does not, so that the change may fit only these"
         if self.derived:
-            return "what is compared was computed from what the kernel wrote, and that may be wrong instead"
+            return "what is compared is not known to be what the kernel wrote as it is, and what was made of that may be wrong instead"
         if not self.settled:
-            return "not all usual changes of other statements were tried"
+            return "there was no time for all usual changes of other statements, of which one may do the same"
         if self.outside is not None:
-            return f"so it does with {self.outside.says} in line {self.outside.line}, outside of the kernel"
+            return f"{self.outside.says} in line {self.outside.line}, outside of the kernel, does the same"
         if not self.looked_outside:
-            return "not all usual changes of the call and the reference were tried"
+            return "there was no time for all usual changes of the call and the reference, of which one may do the same"
         if any(edit.kind == MOVABLE for edit in self.edits):
-            return "what is missing or too much may be so in any statement that the value goes through"
+            return (
+                "what it puts in or takes out may be missing, or too much, in any statement that the value goes through"
+            )
         return ""
+
+    @property
+    def look_at(self) -> str:
+        """Where to look, by what else may be wrong."""
+        if len(self.edits) > 1 or self.outside is not None:
+            return "this statement and the labelled ones"
+        if self.derived:
+            return "this statement, and what the script makes of the kernel's result"
+        return "this statement first; the fault may lie in another one"
 
 
 class Search:

@@ -108,7 +108,7 @@ def _by_sum(made: Sum, found: Differences, magnitudes: Mapping[str, Sequence[flo
 
 def _as_much(made: Sum) -> str:
     terms = "elements" if made.kind == "elements" else "products"
-    return f"a sum of {made.terms} {terms} in {made.accumulator}, stored as {made.kept}, is off by as much"
+    return f"a sum of {made.terms} {terms} in {made.accumulator}, stored as {made.kept}, can be off by as much"
 
 
 def _judged(within: bool, told: Verdict, made: Sum) -> Judged:

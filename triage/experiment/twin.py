@@ -10,7 +10,7 @@ from typing import Any
 
 from triage.experiment.comparisons import summary_of
 from triage.experiment.events import Event
-from triage.experiment.kernels import blob_of
+from triage.experiment.kernels import blob_of, kernels_of
 from triage.model import Mismatch, Output, Place, from_json
 
 #: errors by which a script says itself that its check failed
@@ -61,6 +61,8 @@ class TwinRun:
     ended: str
     #: the comparison on which the error rests that ended the script; "" if none is known to, None for a script without error
     rests_on: str | None = None
+    #: names of the kernels that were computed, each once
+    kernels: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -107,7 +109,14 @@ def read(events: Sequence[Event], ended: str, blob: Callable[[str], bytes]) -> T
         failed_check=_failed_check(events),
         ended=ended,
         rests_on=_rests_on(events),
+        kernels=_computed(events, told),
     )
+
+
+def _computed(events: Sequence[Event], told: Sequence[Event]) -> tuple[str, ...]:
+    kernels = kernels_of(events)
+    ids = [str(e.get("kernel")) for e in told if e.get("computed")]
+    return tuple(dict.fromkeys(kernels[id].name for id in ids if id in kernels))
 
 
 def _whole(value: Any, blob: Callable[[str], bytes]) -> Any:

@@ -312,14 +312,17 @@ def _sample(
     return actual.reshape(-1)[::step][chosen], expected.reshape(-1)[::step][chosen]
 
 
-def _not_finite(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> dict[str, int]:
-    """How many of all wrong elements are NaN or infinite where the reference is not, and where the reference is NaN."""
+def _not_finite(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> dict[str, Any]:
+    """How many of all wrong elements are NaN or infinite where the reference is not, and where the reference is NaN; the first of these."""
     if not (actual.is_floating_point() or actual.is_complex()) or bool((actual.sum() + expected.sum()).isfinite()):
         return {}
-    nan, lost = actual.isnan().logical_and_(wrong), expected.isnan().logical_and_(wrong)
+    lost = expected.isnan().logical_and_(wrong)
+    nan = actual.isnan().logical_and_(wrong).logical_and_(lost.logical_not())
     infinite = actual.isinf().logical_and_(wrong).logical_and_(expected.isinf().logical_not_())
-    told = {"expected_nan": int(torch.count_nonzero(lost)), "inf": int(torch.count_nonzero(infinite))}
-    return told | {"nan": int(torch.count_nonzero(nan.logical_and_(lost.logical_not_())))}
+    told: dict[str, Any] = {"expected_nan": int(torch.count_nonzero(lost))}
+    told |= {"inf": int(torch.count_nonzero(infinite)), "nan": int(torch.count_nonzero(nan))}
+    some = lost.logical_or_(nan).logical_or_(infinite)
+    return told | {"not_finite_at": some.nonzero()[0].tolist() if bool(some.any()) else []}
 
 
 def _values(actual: torch.Tensor, expected: torch.Tensor, count: int) -> dict[str, Any]:
@@ -350,8 +353,10 @@ def _ratio(actual: torch.Tensor, expected: torch.Tensor) -> dict[str, Any]:
     ratio = float((one * other).sum() / (other * other).sum())
     if not math.isfinite(ratio):
         return {"ratio": None, "explained": 0.0, "varied": False}
-    scaled = other * ratio
-    fits = (one - scaled).abs_() <= scaled.abs() * RATIO_TOLERANCE
+    scaled = expected * ratio
+    fits = (
+        actual - scaled
+    ).abs_() <= scaled.abs() * RATIO_TOLERANCE  # where zero is expected no factor makes anything else
     varied = float(other.max() - other.min()) > 0.1 * float(other.abs().max())
     return {"ratio": ratio, "explained": float(fits.double().mean()), "varied": varied}
 

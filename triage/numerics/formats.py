@@ -35,6 +35,18 @@ class Format:
         return self.digits is None
 
     @property
+    def lowest(self) -> float:
+        """The smallest number: zero of what has no sign."""
+        if not self.exact:
+            return -self.largest
+        return 0.0 if self.name.startswith("u") or self.name == "bool" else -self.largest - 1
+
+    @property
+    def magnitude(self) -> float:
+        """The largest |number|."""
+        return max(self.largest, -self.lowest)
+
+    @property
     def floor(self) -> float:
         """The largest error of rounding a number that is too small for a full significand; absolute."""
         return 0.0 if self.digits is None else self.u * 2.0**self.least_exponent

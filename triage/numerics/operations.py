@@ -13,18 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from triage.numerics.formats import Format, UnknownFormat, format_of
-from triage.numerics.rounding import SPREAD, Accumulator, sum_error
+from triage.numerics.rounding import SPREAD, Accumulator, stagnates, sum_error
 from triage.numerics.tolerance import (
     LARGEST,
     NORMAL,
     NORMAL_TERMS,
     POSITIVE_TERMS,
     Model,
+    Results,
     Term,
     Unknown,
     reference_rounding,
     rounding_term,
     unknown,
+    whole_numbers,
 )
 
 #: Squares of numbers with few bits are no random numbers in their last bits, so that adding them rounds a little more to one
@@ -75,6 +77,8 @@ TABLE: Mapping[str, Operation] = {
     "silu": Operation("1 + magnitude", 3.5, (5.5, 1.173)),
     **dict.fromkeys(("add", "sub"), Operation("condition", 0.5)),
 }
+#: functions that leave the range of a format soon, and their bases
+EXPONENTIALS = {"exp": math.e, "exp2": 2.0}
 REDUCTIONS = frozenset({"sum", "mean", "mean_square"})
 #: operations that are known by name, and why their error relative to the result is not
 CANCELS = {
@@ -104,6 +108,10 @@ class _NotKnown(Exception):
     """Why a step's error is not known."""
 
 
+class _Lost(_NotKnown):
+    """Why nothing is left of a value after a step, so that no tolerance means anything."""
+
+
 def chain_model(
     steps: Sequence[Step],
     compute: Format,
@@ -121,6 +129,8 @@ def chain_model(
     try:
         for step in steps:
             _through(step, error, compute, fast, assumptions)
+    except _Lost as why:
+        return Unknown(what, str(why), None, "")
     except _NotKnown as why:
         return unknown(what, str(why), output)
     computed = Term("operations", _says(steps), per_r2=error.rms**2, worst_r=error.worst)
@@ -150,11 +160,14 @@ def _through(step: Step, error: _Error, compute: Format, fast: bool, assumptions
             to = format_of(step.name.removeprefix("cast:"))
         except UnknownFormat as why:
             raise _NotKnown(str(why)) from None
+        if to.exact:
+            raise _Lost(f"a cast to {to.name} takes the fraction away, which may be all of a value")
         error.added(SPREAD * to.u, to.u)
     elif step.name in REDUCTIONS:
         _reduced(step, error, compute, assumptions)
     elif step.name in TABLE:
         known = TABLE[step.name]
+        _fits(step, compute)
         error.amplified(_amplification(step, known.amplifies))
         units = known.units
         if fast and known.fast is not None:
@@ -162,7 +175,20 @@ def _through(step: Step, error: _Error, compute: Format, fast: bool, assumptions
         # a unit in the last place is 2 u of a value just above a power of two, which is the worst
         error.added(SPREAD * 2 * units * compute.u, 2 * units * compute.u)
     else:
-        raise _NotKnown(CANCELS.get(step.name, f"nothing is known of the operation {step.name!r}"))
+        others = ", ".join(sorted({*TABLE, *REDUCTIONS}))
+        unheard = f"nothing is known of the operation {step.name!r}; known in chains: {others}, cast:TYPE"
+        raise _NotKnown(CANCELS.get(step.name, unheard))
+
+
+def _fits(step: Step, compute: Format) -> None:
+    """Raise `_NotKnown` for an exponential that may leave the range of its format."""
+    if step.name not in EXPONENTIALS or step.magnitude is None:
+        return
+    most = math.log(compute.largest, EXPONENTIALS[step.name])
+    if step.magnitude > most:
+        raise _Lost(
+            f"{step.name} of {step.magnitude:.4g} is beyond {compute.name}, which ends at {step.name}({most:.4g})"
+        )
 
 
 def _amplification(step: Step, amplifies: float | str) -> float:
@@ -187,7 +213,10 @@ def _reduced(step: Step, error: _Error, compute: Format, assumptions: list[str])
     if step.name == "mean_square":
         error.amplified(2.0)
         error.added(SPREAD * compute.u, compute.u)
-    summed = sum_error(step.count, POSITIVE_TERMS.kappa, Accumulator(compute.name, compute))
+    kept = Accumulator(compute.name, compute)
+    if stagnates(step.count, kept):
+        raise _Lost(f"a {step.name} of {step.count} terms of one sign stands still in {compute.name}: terms are lost")
+    summed = sum_error(step.count, POSITIVE_TERMS.kappa, kept)
     error.rms *= math.sqrt(POSITIVE_TERMS.kappa / step.count)
     error.added(math.sqrt(summed.per_s2 + summed.per_r2), summed.worst)
     if step.name == "mean_square":
@@ -199,14 +228,27 @@ def _reduced(step: Step, error: _Error, compute: Format, assumptions: list[str])
 # ---------------------------------------------------------------------------------------------------------- whole kernels
 
 
-def sum_model(n: int, compute: Format, output: Format, reference: Format | None, *, same_sign: bool = False) -> Model:
-    """A sum of n terms, relative to S = sum |x|."""
+def sum_model(
+    n: int,
+    compute: Format,
+    output: Format,
+    reference: Format | None,
+    *,
+    same_sign: bool = False,
+    inputs: Format | None = None,
+) -> Model:
+    """A sum of n terms, relative to S = sum |x|. `inputs`: their type, if they are whole numbers."""
     data = POSITIVE_TERMS if same_sign else NORMAL_TERMS
-    error = sum_error(n, data.kappa, Accumulator(compute.name, compute))
+    if inputs is not None:
+        data = whole_numbers(inputs, 1, same_sign)
+    kept = Accumulator(compute.name, compute)
+    error = sum_error(n, data.kappa, kept)
     says = f"{n} terms added one after the other in {compute.name}"
     term = Term("accumulation", says, error.per_s2, error.per_r2, error.worst, probable=error.probable)
     model = _model(f"sum of {n} terms", [term], compute, output, reference, [data.says])
-    return replace(model, s=data.s(n), r=data.r(n))
+    results = data.results(n, compute, None if inputs is None else n * inputs.magnitude)
+    still = data.same_sign and stagnates(n, kept)
+    return replace(model, s=data.s(n), r=data.r(n), results=results, stagnates=still)
 
 
 def softmax_model(
@@ -217,13 +259,16 @@ def softmax_model(
     Both the numerator and the terms of the sum are exponentials of x - max, whose rounding is amplified by its size.
     """
     what = f"softmax of {n} scores"
-    exponential = [Step("add_same_sign"), Step("mul"), Step("exp", magnitude=spread)]
+    # what is farther below is no number any more, and adds nothing to the sum
+    counts = min(spread, -compute.least_exponent * math.log(2))
+    exponential = [Step("add_same_sign"), Step("mul"), Step("exp", magnitude=counts)]
     steps = [*exponential, Step("div")]
     sums = [*exponential, Step("sum", count=n)]
-    model = _both(
-        what, steps, sums, (compute, output, reference), fast, f"scores lie within {spread:g} below their maximum"
-    )
-    return _of_size(model, 1 / n, f"results are of about 1 / {n}")
+    within = f"scores lie within {spread:g} below their maximum"
+    if counts < spread:
+        within += f", and those farther than {counts:.0f} below are zero in {compute.name}"
+    model = _both(what, steps, sums, (compute, output, reference), fast, within)
+    return _of_size(model, 1 / n, f"results are of about 1 / {n}", Results(1 / n, 0.0, most=1.0))
 
 
 def rmsnorm_model(
@@ -237,7 +282,7 @@ def rmsnorm_model(
 
 def layernorm_model(
     n: int, offset: float, compute: Format, output: Format, reference: Format | None, *, fast: bool = False
-) -> Model:
+) -> Model | Unknown:
     """(x - mean) * rsqrt(var + eps) * weight over n elements whose mean is `offset` standard deviations from zero.
 
     Near the mean x - mean cancels: the error there is relative to the standard deviation, which is S of this model (1).
@@ -251,13 +296,14 @@ def layernorm_model(
     says = f"x - mean, where the mean is {offset:g} deviations from zero"
     centred = Term("mean", says, mean2, 0.0, (summed.worst + u) * size)
     steps = [Step("mul"), Step("mul"), Step("mean_square", count=n), Step("rsqrt")]
-    rest = chain_model(steps, compute, output, reference, fast=fast)
-    assert isinstance(rest, Model)  # none of these steps asks for more
+    rest = chain_model(steps, compute, output, reference, fast=fast, what=f"layernorm of {n} elements")
+    if isinstance(rest, Unknown):
+        return rest
     said = (
         *rest.assumptions,
         f"the mean is within {offset:g} standard deviations of zero, and the variance is that of x - mean",
     )
-    return Model(f"layernorm of {n} elements", output, (centred, *rest.terms), 1.0, 1.0, said)
+    return Model(rest.what, output, (centred, *rest.terms), 1.0, 1.0, said)
 
 
 def attention_model(
@@ -302,11 +348,11 @@ def _weighted(name: str, says: str, rms: float, worst: float, most: float) -> Te
     return Term(name, says, per_s2=rms**2, worst_s=worst * most)
 
 
-def _of_size(model: Model | Unknown, size: float, assumption: str) -> Model | Unknown:
-    """The same model for results of another size, which only an absolute tolerance depends on."""
+def _of_size(model: Model | Unknown, size: float, assumption: str, results: Results | None = None) -> Model | Unknown:
+    """The same model for results of another size, which only an absolute tolerance and the range depend on."""
     if isinstance(model, Unknown):
         return model
-    return replace(model, s=size, r=size, assumptions=(*model.assumptions, assumption))
+    return replace(model, s=size, r=size, assumptions=(*model.assumptions, assumption), results=results)
 
 
 def _both(
@@ -322,7 +368,7 @@ def _both(
     parts = [chain_model(steps, compute, compute, None, fast=fast, what=what) for steps in (own, other)]
     for part in parts:
         if isinstance(part, Unknown):
-            return unknown(what, part.why, output)
+            return part if part.start is None else unknown(what, part.why, output)
     models = [part for part in parts if isinstance(part, Model)]
     terms = [term for model in models for term in model.terms]
     assumptions = dict.fromkeys(line for model in models for line in model.assumptions[:-1])

@@ -2,14 +2,15 @@
 
 It tells two faults apart and puts one into words; it does not say what caused it. Where something is wrong:
 
-    everywhere                 in every row and column
+    everywhere                 in every row and column, though not always in every element
     tail-rows, head-columns …  in all of the last rows, the first columns; `band` for others in the middle
     periodic-rows …            in equal runs at equal distances
     edge-rows edge-columns     in the last rows and in the last columns, each all along
     few, scattered             nothing of that kind
 
 An axis is called `columns`, `rows` or `axis-0` …; the only one of a vector `elements`. What the wrong values are: `nan` (all of
-them), `some-nan`, `inf`, `expected-nan` (the reference), `zero`, `transposed`, `scaled` by one factor, `other`.
+them), `some-nan`, `inf` (some), `expected-nan` (some of the reference), and if nearly all are: `zero`, `transposed`, `scaled` by one
+factor; else `other`.
 """
 
 from __future__ import annotations
@@ -181,23 +182,44 @@ def _values(mismatch: Mismatch) -> str:
 
 
 def describe(mismatch: Mismatch) -> str:
-    """The mismatch in words: `wrong by a factor of 2 in the last 16 columns`."""
+    """The mismatch in words: `wrong by a factor of 2 in the last 16 columns`.
+
+    What only some of the wrong elements are is told of these alone: `infinite in 3 of 64 elements, the first at [0, 2]; wrong everywhere`.
+    """
     if not mismatch.wrong:
         return "nothing is wrong"
     found, said = pattern_of(mismatch), _said(mismatch)
+    some = _some(mismatch)
+    if some:
+        said = f"{some}; wrong"
     share = f"{mismatch.wrong} of {mismatch.total} elements"
     if found.where[0] in UNPLACED:
         return f"{said} in {share}" + (", scattered" if found.where[0] == "scattered" else "")
     return f"{said} {_placed(found.where, mismatch)} ({share})"
 
 
+def _some(mismatch: Mismatch) -> str:
+    """What a part of the wrong elements is, and where it begins; empty where all of them are that, or none."""
+    counts = {"NaN": mismatch.nan, "infinite": mismatch.inf, "compared with NaN": mismatch.expected_nan}
+    first = "" if sum(counts.values()) == 1 else "the first "
+    place = f", {first}at {list(mismatch.not_finite_at)}" if mismatch.not_finite_at else ""
+    if not any(counts.values()) and _values(mismatch) == "zero":
+        counts, place = {"zero": mismatch.zeros}, ""
+    told = [f"{word} in {count}" for word, count in counts.items() if count]
+    if not told or mismatch.wrong in counts.values():
+        return ""
+    return f"{' and '.join(told)} of {mismatch.total} elements{place}"
+
+
 def _said(mismatch: Mismatch) -> str:
     values, ratio = _values(mismatch), mismatch.ratio
     if values in ("scaled", "other") and ratio and mismatch.wrong > 1 and mismatch.explained >= NEARLY_ALL:
-        return f"wrong by a factor of {ratio:.3g}"
+        nearly = "" if mismatch.explained == 1 else "nearly all "
+        return f"{nearly}wrong by a factor of {ratio:.3g}"
+    if values == "transposed" and mismatch.transposed < 1:
+        return "nearly all transposed"
     return {
         "nan": "NaN",
-        "some-nan": "partly NaN",
         "inf": "infinite",
         "expected-nan": "compared with NaN",
         "zero": "zero",
@@ -207,7 +229,7 @@ def _said(mismatch: Mismatch) -> str:
 
 def _placed(where: tuple[str, ...], mismatch: Mismatch) -> str:
     if where == ("everywhere",):
-        return "everywhere"
+        return "everywhere" if mismatch.wrong >= NEARLY_ALL * mismatch.total else "all over"
     axes = dict(zip(axis_names(len(mismatch.axes)), mismatch.axes, strict=True))
     told = []
     for one in where:

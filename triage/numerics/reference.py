@@ -89,7 +89,7 @@ def _decide(kernel: Side, reference: Side, wrong: Mapping[str, int]) -> tuple[st
     count = wrong.get("count", 0)
     if reference.outside is None:
         if not count:
-            return "unknown", "nothing is wrong beyond the difference itself"
+            return "unknown", "no wrong element is known that could speak for one side"
         if wrong["actual_right"] >= SHARE_WITHOUT * count:
             return (
                 "suspect",
@@ -103,9 +103,12 @@ def _decide(kernel: Side, reference: Side, wrong: Mapping[str, int]) -> tuple[st
         return "unknown", "neither side is clearly nearer to float64"
     if not reference.bad and not kernel.bad:
         together = "; only their errors together are above it" if count else ""
-        return "right", f"both sides agree with float64 within the tolerance{together}"
+        return "right", f"both sides agree with the reference in float64 within the tolerance{together}"
     if not reference.bad:
-        return "right", f"the reference agrees with float64; {kernel.bad} elements of the kernel do not"
+        return (
+            "right",
+            f"the reference agrees with its own value in float64; {kernel.bad} elements of the kernel do not agree with that",
+        )
     if _clearly_better(kernel, reference) and wrong.get("actual_right", 0) >= SHARE * count:
         less = "agrees with it" if not kernel.bad else f"is so in {kernel.bad}"
         return "suspect", f"{reference.bad} elements of the reference are off its own float64 value, the kernel {less}"

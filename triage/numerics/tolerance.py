@@ -89,12 +89,39 @@ class Data:
         """The rms of their sum."""
         return self.s(k) if self.same_sign else math.sqrt(k) * self.rms
 
+    def results(self, k: float, kept: Format | None = None, most: float | None = None) -> Results:
+        """How large sums of k terms are."""
+        if not self.same_sign:
+            return Results(0.0, self.r(k), kept, most)
+        return Results(self.s(k), self.rms * math.sqrt(k * max(0.0, 1 - 1 / self.kappa)), kept, most)
+
+
+@dataclass(frozen=True)
+class Results:
+    """How large results are: their mean and standard deviation, and the format `kept` in which they are added up, if they are.
+
+    `most`: no inputs whatever make a larger one; None where inputs have no end.
+    """
+
+    mean: float
+    scatter: float
+    kept: Format | None = None
+    most: float | None = None
+
 
 NORMAL = Data("inputs are normal with mean 0 and variance 1, so products have random signs", (math.pi / 2) ** 2, 1.0)
 UNIFORM = Data("inputs are uniform in -1 to 1, so products have random signs", 16 / 9, 1 / 3)
 POSITIVE = Data("inputs are uniform in 0 to 1, so all products have one sign and nothing cancels", 16 / 9, 1 / 3, True)
 NORMAL_TERMS = Data("terms are normal with mean 0 and variance 1", math.pi / 2, 1.0)
 POSITIVE_TERMS = Data("terms are uniform in 0 to 1", 4 / 3, 1 / math.sqrt(3), True)
+
+
+def whole_numbers(of: Format, factors: int, same_sign: bool = False) -> Data:
+    """Terms that are products of so many whole numbers, which are spread evenly over all that a format holds."""
+    mean, square = (0.5, 0.5) if of.name == "bool" else (of.magnitude / 2, of.magnitude**2 / 3)
+    one_sign = same_sign or of.lowest == 0
+    says = f"inputs are spread evenly over all of {of.name}" + (", and all terms have one sign" if one_sign else "")
+    return Data(says, (square / mean**2) ** factors, math.sqrt(square**factors), one_sign)
 
 
 @dataclass(frozen=True)
@@ -154,6 +181,10 @@ class Model:
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     dot: Dot | None = None
+    #: None where nothing is known of them but their rms
+    results: Results | None = None
+    #: a sum of one sign whose terms become too small beside it
+    stagnates: bool = False
 
     @property
     def floor(self) -> float:
@@ -216,7 +247,7 @@ def suggestion(model: Model, s: float, r: float) -> Tolerance:
 
 def dot_model(dot: Dot) -> Model:
     """The model of a sum of products: inputs, accumulation, atomics, output, reference."""
-    k, kappa = dot.k, dot.data.kappa
+    k = dot.k
     s, r = dot.data.s(k), dot.data.r(k)
     terms = [_inputs(dot), _accumulation(dot)]
     if dot.atomics:
@@ -228,11 +259,12 @@ def dot_model(dot: Dot) -> Model:
     assumptions = [_said_of_reference(dot)]
     if not dot.accumulator.format.exact:
         assumptions.append("terms come in an order that has nothing to do with their values")
-    if not (dot.accumulator.format.exact and dot.output.exact):
-        assumptions.insert(0, dot.data.says)
+    assumptions.insert(0, dot.data.says)
     if not dot.declared:
         assumptions.append(f"the accumulator is {dot.accumulator.name}; the program was not asked")
-    return Model(what, dot.output, tuple(terms), s, r, tuple(assumptions), _notes(dot, kappa, r), dot)
+    results = dot.data.results(k, dot.accumulator.format, k * dot.inputs.magnitude**2 if dot.inputs.exact else None)
+    still = dot.data.same_sign and stagnates(k_of_part(dot), dot.accumulator)
+    return Model(what, dot.output, tuple(terms), s, r, tuple(assumptions), _notes(dot), dot, results, still)
 
 
 def _kept(kept: Accumulator) -> str:
@@ -277,9 +309,27 @@ def _output(dot: Dot) -> Term:
     out = dot.output
     if dot.atomics:
         return Term("output", "stored by the last addition")
+    if out.exact:
+        return _output_of_integers(out, dot.accumulator.format)
+    if _whole(dot, out):
+        return Term("output", f"{out.name} holds whole numbers of this size exactly")
     if not _narrower(out, dot.accumulator.format):
-        return Term("output", f"{out.name} holds what the accumulator holds")
+        return Term("output", f"{out.name} has all digits of the accumulator")
     return rounding_term("output", f"rounded once to {out.name} (u = {_power(out.u)})", out)
+
+
+def _whole(dot: Dot, form: Format) -> bool:
+    """Whether a format of real numbers holds every result and every partial sum of it exactly: whole numbers that are not too large."""
+    return dot.inputs.exact and dot.k * dot.inputs.magnitude**2 <= 2.0 ** (form.digits or 0)
+
+
+def _output_of_integers(out: Format, kept: Format) -> Term:
+    if out.name == "bool":
+        return Term("output", "bool keeps only whether a sum is zero")
+    if kept.exact:
+        return Term("output", f"whole numbers are stored as they are, as far as {out.name} holds them")
+    says = f"{out.name} has no fractions: a sum beside a whole number goes to either side"
+    return Term("output", says, bounded=True, floor=1.0)
 
 
 def rounding_term(name: str, says: str, to: Format) -> Term:
@@ -291,12 +341,13 @@ def _reference(dot: Dot) -> list[Term]:
     if dot.reference is None or dot.reference.exact or dot.reference.digits == FORMATS["float64"].digits:
         return [Term("reference", "computed and kept in float64" if dot.reference else "exact")]
     single = Accumulator("float32", FORMATS["float32"])
-    summed = _sum_term(
-        "reference",
-        "summed in float32, one after the other at worst",
-        sum_error(dot.k, dot.data.kappa, single),
-        single.format,
-    )
+    if _whole(dot, dot.reference) and _whole(dot, single.format):
+        return [Term("reference", "float32 adds whole numbers of this size exactly")]
+    if _whole(dot, single.format):
+        summed = Term("reference", "float32 adds whole numbers of this size exactly")
+    else:
+        error = sum_error(dot.k, dot.data.kappa, single)
+        summed = _sum_term("reference", "summed in float32, one after the other at worst", error, single.format)
     return [summed, reference_rounding(dot.reference, dot.output)]
 
 
@@ -304,7 +355,7 @@ def reference_rounding(reference: Format, output: Format) -> Term:
     """The rounding of the reference. One to the output's own format mostly gives the same number: it adds to the band, not to the rms."""
     term = rounding_term("reference rounding", f"rounded once to {reference.name}", reference)
     if reference.digits == output.digits and not output.exact:
-        says = f"to {reference.name} as the result is: the same number, or the next one"
+        says = f"to {reference.name} as the result is: mostly to the same number, else to the next one"
         return replace(term, says=says, per_r2=0.0)
     return term
 
@@ -323,18 +374,8 @@ def _narrower(one: Format, other: Format) -> bool:
     return one.digits is not None and (other.digits is None or one.digits < other.digits)
 
 
-def _notes(dot: Dot, kappa: float, r: float) -> tuple[str, ...]:
+def _notes(dot: Dot) -> tuple[str, ...]:
     notes = []
-    if dot.data.same_sign and stagnates(k_of_part(dot), dot.accumulator):
-        notes.append(
-            f"a sum of one sign stands still in {dot.accumulator.name}: its terms are lost, and the error is larger than expected"
-        )
-    # sums of one sign are all about as large; the largest of random signs is far from its rms
-    if r * (1 if dot.data.same_sign else LARGEST) > dot.output.largest and not dot.output.exact:
-        notes.append(f"results of {r:.3g} rms may overflow {dot.output.name}, which ends at {dot.output.largest:.6g}")
-    kept = dot.accumulator.format
-    if kept.exact and dot.k * dot.inputs.largest**2 > kept.largest:
-        notes.append(f"{dot.k} products of {dot.inputs.name} can overflow {kept.name}, which then wraps around")
     if dot.inputs.name.startswith("float8") and dot.accumulator.name == "float32":
         notes.append(
             f"tensor cores of Hopper keep 14 bits of such sums; where a kernel does not move them to float32 after every {PROMOTION} "
@@ -365,7 +406,7 @@ def model_with(model: Model, accumulator: str, group: int | None = None) -> Mode
 
 @dataclass(frozen=True)
 class Unknown:
-    """Nothing can be computed: why, and the tolerance to start from, with its origin."""
+    """Nothing can be computed: why, and the tolerance to start from, with its origin; None where no tolerance means anything."""
 
     what: str
     why: str
@@ -375,9 +416,12 @@ class Unknown:
 
 
 def unknown(what: str, why: str, output: Format) -> Unknown:
-    """What to use where there is no model of an operation."""
+    """What to use where there is no model of an operation that computes with real numbers."""
+    if output.name == "bool":
+        return Unknown(what, why, Tolerance(0.0, 0.0), "truth values are equal or not")
     if output.exact:
-        return Unknown(what, why, Tolerance(0.0, 0.0), "integers are exact")
+        origin = f"one step of {output.name}, for values that lie beside the border of two"
+        return Unknown(what, why, Tolerance(0.0, 1.0), origin)
     if output.name in FALLBACK:
         start, origin = FALLBACK[output.name]
         return Unknown(what, why, start, origin, ("results are of about 1; scale atol with them",))

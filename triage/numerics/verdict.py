@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from triage.numerics.formats import FORMATS
 from triage.numerics.measured import Measured, causes, scaled_by
-from triage.numerics.rounding import Accumulator, accumulator_of, stagnates
+from triage.numerics.rounding import Accumulator, accumulator_of
 from triage.numerics.tolerance import (
     FIT_FACTOR,
     GROUPS,
@@ -18,7 +18,6 @@ from triage.numerics.tolerance import (
     Tolerance,
     Unknown,
     dot_model,
-    k_of_part,
     suggestion,
 )
 
@@ -186,7 +185,7 @@ def _fits(narrow: tuple[Model, ...], ideal: Model, measured: Measured) -> bool:
         return False
     if measured.rms_error < min(expected) / FIT_FACTOR:
         return False
-    if any(_stands_still(model) for model in narrow):  # nothing bounds the error but the result itself
+    if any(model.stagnates for model in narrow):  # nothing bounds the error but the result itself
         return measured.rms_error <= measured.rms_result
     if measured.rms_error > max(expected) * FIT_FACTOR:
         return False
@@ -198,15 +197,8 @@ def _is_factor(narrow: tuple[Model, ...], measured: Measured) -> bool:
     factor = scaled_by(measured)
     if factor is None:
         return False
-    shrinks = any(
-        _stands_still(model) or (model.dot is not None and model.dot.accumulator.truncates) for model in narrow
-    )
+    shrinks = any(model.stagnates or (model.dot is not None and model.dot.accumulator.truncates) for model in narrow)
     return factor > 1 or not shrinks
-
-
-def _stands_still(model: Model) -> bool:
-    dot = model.dot
-    return dot is not None and dot.data.same_sign and stagnates(k_of_part(dot), dot.accumulator)
 
 
 # ------------------------------------------------------------------------------------------------------------------- saying
@@ -224,7 +216,7 @@ def _figures(model: Model, measured: Measured) -> tuple[float | None, float | No
 def _inside(model: Model, measured: Measured, used: Tolerance | None) -> Verdict:
     allowed = suggestion(model, *_typical(model, measured))
     expected, ceiling = _figures(model, measured)
-    says = f"a right kernel differs as much: use rtol={allowed.rtol:g}, atol={allowed.atol:g}"
+    says = f"a right kernel may differ as much: use rtol={allowed.rtol:g}, atol={allowed.atol:g}"
     return Verdict(
         "inside", says, measured.relative, expected, ceiling, allowed, used, assumptions=model.assumptions
     )  # fmt: skip
@@ -236,8 +228,9 @@ def _outside(model: Model, measured: Measured, used: Tolerance | None, others: t
     s, r = _typical(model, measured)
     times = measured.rms_error / model.rms(s, r) if model.rms(s, r) else math.inf
     if times > RMS_FACTOR:
-        many = f"{times:.3g} times" if math.isfinite(times) else "infinitely more than"
-        says = f"the rms error is {many} what rounding explains, above the band of {RMS_FACTOR:g}"
+        says = f"the rms error is {times:.3g} times what rounding explains, above the band of {RMS_FACTOR:g}"
+        if math.isinf(times):
+            says = "nothing is rounded here, so that any difference is a fault"
     else:
         count = f"{measured.outside} of {measured.count} elements are" if measured.outside else "the largest error is"
         says = f"{count} above the band, while all together differ as rounding does: few elements are wrong"

@@ -14,7 +14,7 @@ from triage.numerics.steps import beyond_rounding
 from triage.tools.base import Result, Work
 from triage.tools.compared import observed_run
 from triage.tools.reruns import TWIN
-from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, unchanged, wrong
+from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, unchanged, wrong, wrong_on_twin
 
 #: The twin computes in Python what a GPU does in microseconds: seconds that an unchanged script may take on it.
 LONGEST = 60.0
@@ -70,7 +70,7 @@ def _hazards(verdict: str, run: TwinRun, device: TwinRun | None) -> list[Hazard]
     wrong_on_device = device is not None and device.verdict == "mismatched"
     hazards = of_happenings(run, wrong_on_device)
     if verdict == "mismatched":
-        hazards.append(of_mismatch("wrong-on-twin", wrong(run)))
+        hazards.append(wrong_on_twin(run))
     hazards += hidden(run)
     if verdict == "matched" and wrong_on_device and device is not None:
         hazards += _only_on_device(device)

@@ -101,4 +101,4 @@ NOTHING = {
 
 
 def _unchecked(why: str) -> NotChecked:
-    return NotChecked("whether the reference itself is right", why)
+    return NotChecked("whether the reference loses precision", why)

@@ -57,7 +57,7 @@ def run(work: Work) -> Result:
         Fact("repair.tried", found.tried, source=SPEC.name),
         Fact("repair.statements", len(found.edits), source=SPEC.name),
     )
-    if wrong(start) is not None and not wrote:
+    if not wrote:
         found = replace(found, derived=True)
     hazards = _hazards(found, file, said_of(wrong(start)))
     return Result(
@@ -81,6 +81,7 @@ def _hazards(found: Repaired, file: str, fields: dict[str, object]) -> tuple[Haz
         "sort": first.kind,
         "count": len(found.edits),
         "reservation": found.reservation,
+        "look_at": found.look_at,
         "found_by": FoundBy.EXPERIMENT.value,
     }
     kind = "statement-repaired" if found.alone else "statements-repaired"

@@ -86,6 +86,32 @@ def _of_happening(happening: Mapping[str, Any]) -> Hazard | None:
     return Hazard(kind, "run", Place(str(place["file"]), int(place["line"])) if place else None, fields=fields)
 
 
+def wrong_on_twin(run: TwinRun) -> Hazard:
+    """A run whose comparison failed as a hazard: what does not agree, and what may be at fault.
+
+    Where no launch wrote an operand of the comparison as it is, the script has made it from what a launch wrote, by a cast or by more.
+    """
+    found = wrong(run)
+    if found is None:
+        compared, does = "the script's own check fails", "checks"
+    else:
+        compared, does = "what the script compares does not agree, and no launch wrote it as it is", "compares"
+    between = f"what the script makes of {_result_of(run.kernels)} before it {does} it"
+    if found is not None and found.of_kernel:
+        compared, between = "the kernel does not agree with its reference", ""
+    return of_mismatch("wrong-on-twin", found, compared=compared, look_at=_look_at(between))
+
+
+def _result_of(kernels: tuple[str, ...]) -> str:
+    return f"the result of {kernels[0]}" if len(kernels) == 1 else f"the results of {len(kernels)} kernels"
+
+
+def _look_at(between: str) -> str:
+    own = "the kernel's bounds, indices, initial values and factors; the arguments of its call"
+    others = f"{between}; " if between else ""
+    return f"{own}; {others}the reference, and whether it is what the kernel is meant to compute"
+
+
 def of_mismatch(kind: str, found: Compared | None, at: Place | None = None, **fields: Any) -> Hazard:
     """A failed comparison as a hazard at the line that compares, or at `at`."""
     return Hazard(kind, "run", at or (found.at if found else None), fields=said_of(found) | fields)
