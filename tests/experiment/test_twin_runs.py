@@ -70,6 +70,13 @@ def test_a_wrong_kernel_fails_its_own_check_on_the_twin(runner: ScriptRunner, ch
     assert run.computed == 1 and run.verdict == "mismatched" and not run.passes
 
 
+@pytest.mark.parametrize("made", [".double()", ".clone().view(8, 25)", ".cpu()"])
+def test_what_is_made_of_an_output_at_once_is_known_as_a_copy_of_it(runner: ScriptRunner, made: str) -> None:
+    wrong = ADD.format(check=f"torch.testing.assert_close(c, (a + b){made})").replace(*WRONG)
+    _, run = ran(runner, wrong.replace("c = add(200, 64)(a, b)", f"c = add(200, 64)(a, b){made}"))
+    assert [output.argument for compared in run.comparisons for output in compared.written] == ["C"]
+
+
 def test_a_script_that_got_no_for_an_answer_and_went_on_is_not_accused(runner: ScriptRunner) -> None:
     for check in (
         "print(torch.allclose(c, a - b))",

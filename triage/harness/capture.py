@@ -115,7 +115,7 @@ class Capture:
         #: PrimFuncs that were compiled, kept alive so that identity stays meaningful
         self.seen: list[Any] = []
         #: what launches wrote
-        self.outputs = outputs.Outputs()
+        self.outputs = outputs.Outputs(keep=context.twin is not None)
         #: `id`s of `@tilelang.jit` functions that were asked for a PrimFunc
         self.used: set[int] = set()
 

@@ -1,7 +1,12 @@
-"""Which launch wrote a tensor: launches are remembered by the memory of what they wrote, and nothing is kept alive."""
+"""Which launch wrote a tensor: launches are remembered by the memory of what they wrote.
+
+On a device nothing is kept alive: memory that is not given back would change what later launches find in theirs. On the twin the last
+outputs are, so that what a script casts at once (`kernel(x).float()`) is still known as a copy of one.
+"""
 
 from __future__ import annotations
 
+import collections
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +17,8 @@ from . import mismatch
 
 #: tensors that are remembered
 LIMIT = 256
+#: outputs that are kept alive on the twin
+KEPT = 8
 #: outputs whose values are looked at, to find the one that a tensor is a copy of
 COPIES = 4
 
@@ -31,14 +38,16 @@ class Written:
 
 
 class Outputs:
-    def __init__(self) -> None:
+    def __init__(self, keep: bool = False) -> None:
         self._written: list[Written] = []
+        self._kept: collections.deque[Any] = collections.deque(maxlen=KEPT if keep else 0)
 
     def note(self, launch: str, kernel: str, name: str, stored: Iterable[tuple[str, Any]]) -> None:
         """A launch of a kernel has returned, and these of its arguments and results, by name, it wrote."""
         for argument, tensor in stored:
             if hasattr(tensor, "untyped_storage"):
                 memory = tensor.untyped_storage().data_ptr()
+                self._kept.append(tensor)
                 self._written.append(Written(launch, kernel, name, argument, memory, weakref.ref(tensor), tensor.dtype))
         del self._written[:-LIMIT]
 
