@@ -69,11 +69,13 @@ class ValueSearch:
         self.deadline, self.limit, self.progress = deadline, limit, progress
         self.tries = 0
 
-    def run(self, options: Sequence[Setting]) -> Outcome:
-        """Search among the settings that the kernel has."""
+    def run(self, options: Sequence[Setting], rounding: bool = False) -> Outcome:
+        """Search among the settings that the kernel has. Where `rounding` may be all that is wrong, only what the script itself sets is
+        taken away: any switch that adds up in another order could make such a comparison pass."""
         open_to_us = [s for s in options if s.switch.kind not in FIXED and s.without not in OURS]
         own = [setting for setting in open_to_us if setting.without]
-        harmless = together([s for s in open_to_us if not s.without and s.effect is not Effect.CHANGES])
+        others = [] if rounding else [s for s in open_to_us if not s.without]
+        harmless = together([s for s in others if s.effect is not Effect.CHANGES])
         try:
             found = self._own(own) or self._harmless(harmless)
         except OutOfBudget:

@@ -84,7 +84,8 @@ def _of_values(work: Work, kernel: Kernel, switches: Sequence[Switch]) -> Result
     deadline = time.monotonic() + min(LONGEST_OF_VALUES, work.seconds)
     with reruns.runner(work) as runner:
         search = ValueSearch(runner, script, kernel.id, deadline, reruns.limit(work), work.progress)
-        outcome = search.run(settings(switches, units, subject))
+        gross = bool(work.facts.get("twin.gross") or work.facts.get("segments.differing"))
+        outcome = search.run(settings(switches, units, subject), rounding=not gross)
     facts = [Fact("switch.tries", outcome.tries, work.about, source=SPEC.name)]
     if outcome.found is None:
         return Result(detail=outcome.how, facts=tuple(facts))

@@ -12,7 +12,7 @@ from triage.model import Caliber, Fact, FoundBy, NotChecked, StepOutcome, StepSt
 from triage.numerics.pattern import pattern_of
 from triage.numerics.steps import beyond_rounding
 from triage.tools.base import Result, Work
-from triage.tools.compared import observed_run
+from triage.tools.compared import Seen, observed_run
 from triage.tools.reruns import TWIN
 from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, unchanged, wrong, wrong_on_twin
 
@@ -25,7 +25,7 @@ SPEC = ToolSpec(
     "cpu-twin",
     "compute the kernels on the CPU, as they are written",
     adds=(
-        "twin.verdict", "twin.computed", "twin.failed", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where",
+        "twin.verdict", "twin.computed", "twin.failed", "twin.gross", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where",
     ),
     seconds=lambda facts: 5.0 + 2.0 * float(facts.get("run.seconds") or 0.0),
 )  # fmt: skip
@@ -56,7 +56,7 @@ def run(work: Work) -> Result:
         status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if verdict == "matched" else StepOutcome.UNKNOWN,
         detail=_detail(verdict, run, shown.seconds),
-        facts=(*_facts(verdict, run), *_where(work, shown)),
+        facts=(*_facts(verdict, run), *_gross(verdict, device), *_where(work, shown)),
         hazards=(*hazards, *blind(run)),
         checked=tuple(_checked(run)),
         not_checked=tuple(_not_checked(run)),
@@ -72,18 +72,16 @@ def _hazards(verdict: str, run: TwinRun, device: TwinRun | None) -> list[Hazard]
     if verdict == "mismatched":
         hazards.append(wrong_on_twin(run))
     hazards += hidden(run)
-    if verdict == "matched" and wrong_on_device and device is not None:
-        hazards += _only_on_device(device)
+    if device is not None and _only_on_device(verdict, device):
+        hazards.append(of_mismatch("right-on-twin", wrong(device), found_by=FoundBy.TWIN.value))
     return hazards
 
 
-def _only_on_device(device: TwinRun) -> list[Hazard]:
-    """What a device computed wrong and the twin right, where that is more than rounding."""
-    compared = wrong(device)
+def _only_on_device(verdict: str, device: TwinRun) -> bool:
+    """Whether a device computed wrong, by more than rounding, what the twin computed right."""
+    compared = wrong(device) if verdict == "matched" and device.verdict == "mismatched" else None
     found = compared.mismatch.differences if compared and compared.mismatch else None
-    if found is not None and not beyond_rounding(found):
-        return []
-    return [of_mismatch("right-on-twin", compared, found_by=FoundBy.TWIN.value)]
+    return found is not None and beyond_rounding(found)
 
 
 def _pointless(work: Work) -> str:
@@ -114,6 +112,10 @@ def _facts(verdict: str, run: TwinRun) -> list[Fact]:
         if compared.mismatch is not None:
             facts.append(Fact("mismatch.where", str(pattern_of(compared.mismatch)), about, source=SPEC.name))
     return facts
+
+
+def _gross(verdict: str, seen: Seen | None) -> list[Fact]:
+    return [Fact("twin.gross", seen is not None and _only_on_device(verdict, seen.run), source=SPEC.name)]
 
 
 def _where(work: Work, shown: Shown) -> list[Fact]:
