@@ -28,6 +28,7 @@ from triage.experiment.errors import Observed, errors_of, greeted, read_events, 
 from triage.experiment.events import read_json
 from triage.experiment.kernels import kernels_of
 from triage.experiment.process import DEFAULT_ARCH, OUTPUT_LIMIT, Subject
+from triage.experiment.references import Reference
 from triage.experiment.scratch import Copies, Scratch
 from triage.model import ErrorRecord
 
@@ -65,6 +66,7 @@ class Candidate:
     #: as in `Subject`
     shadow: tuple[tuple[str, Any], ...] | None = None
     seed: int | None = None
+    references: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -280,6 +282,8 @@ class ScriptRunner(Client):
             candidate.twin,
             candidate.shadow,
             candidate.seed,
+            candidate.references,
+            _fingerprint({Path(reference.file) for reference in candidate.references if reference.file}),
             str(self.path),
             str(self.cwd),
             self.python,
@@ -329,6 +333,7 @@ class ScriptRunner(Client):
             twin=None if candidate.twin is None else dict(candidate.twin),
             shadow=None if candidate.shadow is None else dict(candidate.shadow),
             seed=candidate.seed,
+            references=candidate.references,
         )
         running = Running(id, subject, directory, seconds, time.monotonic() + seconds + MARGIN)
         self._running[directory.name] = running

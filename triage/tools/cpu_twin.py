@@ -10,6 +10,7 @@ from triage.graph.spec import ToolSpec
 from triage.model import Caliber, Fact, NotChecked, StepOutcome, StepStatus
 from triage.numerics.pattern import pattern_of
 from triage.tools.base import Result, Work
+from triage.tools.given_references import said
 from triage.tools.reruns import TWIN
 from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, unchanged, wrong
 
@@ -20,7 +21,7 @@ SPEC = ToolSpec(
     "cpu-twin",
     "compute the kernels on the CPU, as they are written",
     adds=(
-        "twin.verdict", "twin.computed", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where",
+        "twin.verdict", "twin.computed", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where", "reference.agreed",
     ),
     seconds=lambda facts: 5.0 + 2.0 * float(facts.get("run.seconds") or 0.0),
 )  # fmt: skip
@@ -37,7 +38,8 @@ def run(work: Work) -> Result:
     try:
         with work.script_runner() as runner:
             shown = runner.run(candidate, min(LONGEST, max(work.seconds, 1.0), work.options.timeout))
-            run = read(read_events(shown.directory), shown.status, runner.blob)
+            events = read_events(shown.directory)
+            run = read(events, shown.status, runner.blob)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the twin cannot be run: {error}")
     if shown.status == "infra_error":
@@ -47,14 +49,16 @@ def run(work: Work) -> Result:
     if verdict == "mismatched":
         hazards.append(of_mismatch("wrong-on-twin", wrong(run)))
     hazards += hidden(run)
+    asked = said(work.references, events, run, "computed here", SPEC.name)
+    hazards += asked.hazards
     return Result(
         status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if verdict == "matched" else StepOutcome.UNKNOWN,
         detail=_detail(run, shown.seconds),
-        facts=(*_facts(run), *_where(work, shown)),
+        facts=(*_facts(run), *_where(work, shown), *asked.facts),
         hazards=(*hazards, *blind(run)),
-        checked=tuple(_checked(run)),
-        not_checked=tuple(_not_checked(run)),
+        checked=(*_checked(run), *asked.checked),
+        not_checked=(*_not_checked(run), *asked.not_checked),
     )
 
 
@@ -101,18 +105,22 @@ def _detail(run: TwinRun, seconds: float) -> str:
     if run.made_up:
         launches += f", {sum(run.made_up.values())} not"
     said = {
-        "matched": "what the script compares agrees",
-        "mismatched": "the script's own check fails",
+        "matched": "what is compared agrees",
+        "mismatched": "the given reference does not agree" if _asked_and_wrong(run) else "the script's own check fails",
         "unknown": "nothing was compared that says something",
     }
     return f"{launches} in {seconds:.1f} s; {said[run.verdict]}"
+
+
+def _asked_and_wrong(run: TwinRun) -> bool:
+    return any(c.asked_for and not c.matched for c in run.comparisons)
 
 
 def _checked(run: TwinRun) -> list[str]:
     if not run.computed:
         return []
     some = f"{run.computed} launch{'es' * (run.computed != 1)} on the CPU twin"
-    agree = sum(c.matched and not c.vacuous for c in run.comparisons)
+    agree = sum(c.matched and not c.vacuous and not c.asked_for for c in run.comparisons)
     compared = f"; {agree} comparison{'s' * (agree != 1)} agreed" if agree else ""
     return [f"the values of {some}{compared} [computed here]"]
 

@@ -15,8 +15,9 @@ from triage.experiment import process
 from triage.experiment.errors import OWN, error_events, greeted, silent_interpreter
 from triage.experiment.events import Event
 from triage.experiment.kernels import Kernel, kernels_of
-from triage.experiment.twin import read
+from triage.experiment.twin import TwinRun, read
 from triage.graph.spec import ToolSpec
+from triage.lints.hazard import Hazard
 from triage.model import (
     Artifact,
     Caliber,
@@ -29,7 +30,8 @@ from triage.model import (
 from triage.readers import from_event
 from triage.tools.base import Result, Work
 from triage.tools.error_facts import ADDS, error_facts
-from triage.tools.twin_runs import blind, hidden
+from triage.tools.given_references import said
+from triage.tools.twin_runs import blind, hidden, of_mismatch
 
 SPEC = ToolSpec(
     "observe-run",
@@ -39,7 +41,7 @@ SPEC = ToolSpec(
         *ADDS, "kernels.count", "kernels.failing",
         "kernel.failed", "kernel.name", "kernel.file", "kernel.line", "launches.count", "launches.virtual",
         "comparison.verdict", "comparison.function", "tilelang.version",
-        "run.killed_by", "run.env", "errors.handled", "warnings.count",
+        "reference.agreed", "run.killed_by", "run.env", "errors.handled", "warnings.count",
     ),
     essential=True,
 )  # fmt: skip
@@ -65,6 +67,7 @@ def run(work: Work) -> Result:
         arch=options.arch or process.DEFAULT_ARCH,
         arch_source="argument" if options.arch else "default",
         call=options.call,
+        references=work.references,
     )
     done = process.run_subject(
         subject,
@@ -84,7 +87,9 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     kernels = kernels_of(events)
     errors = error_events(events, work.case.get)
     facts = [*_run_facts(done, work, virtual), *_error_facts(work, errors, greeted(events)), *_kernel_facts(kernels)]
-    facts += _comparison_facts(events, virtual)
+    ended = done.exit.status
+    seen = read(events, ended, work.case.get)
+    facts += _comparison_facts(events, seen)
     launches = sum(e["type"] == "launch.begin" for e in events)
     made_up = sum(e["type"] == "launch.begin" and bool(e.get("virtual")) for e in events)
     warnings = sum(e["type"] == "warning" and e.get("origin") != OWN for e in events) or int(
@@ -98,19 +103,18 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     environment = _environment(work, events, virtual)
     if environment.tilelang:
         facts.append(Fact("tilelang.version", environment.tilelang, source="events"))
-    ended = done.exit.status
-    seen = read(events, ended, work.case.get)
+    asked = said(work.references, events, seen, "measured here", SPEC.name)
     return Result(
         status=StepStatus.TIMED_OUT if ended == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.CLEAN if ended == "succeeded" else StepOutcome.FINDING,
         detail=_how_it_ended(done.exit),
-        facts=tuple(facts),
-        hazards=(*hidden(seen), *blind(seen)),
+        facts=(*facts, *asked.facts),
+        hazards=(*hidden(seen), *blind(seen), *_off_reference(seen), *asked.hazards),
         kernels=tuple(kernels.values()),
         environments=(environment,),
         artifacts=tuple(_artifacts(work, done)),
-        checked=tuple(_checked(kernels, launches, made_up, ended, greeted(events))),
-        not_checked=tuple(_not_checked(events, kernels, launches, made_up, subject)),
+        checked=(*_checked(kernels, launches, made_up, ended, greeted(events)), *asked.checked),
+        not_checked=(*_not_checked(events, kernels, launches, made_up, subject), *asked.not_checked),
     )
 
 
@@ -172,14 +176,22 @@ def _kernel_facts(kernels: Mapping[str, Kernel]) -> list[Fact]:
     return facts
 
 
-def _comparison_facts(events: Sequence[Mapping[str, Any]], virtual: bool) -> list[Fact]:
-    """One verdict for each comparison; one over virtual results is never a mismatch."""
+def _off_reference(seen: TwinRun) -> list[Hazard]:
+    """What a machine computed otherwise than a reference that the user gave says; no error of the script tells of it."""
+    wrong = [c for c in seen.comparisons if c.asked_for and not c.matched]
+    return [of_mismatch("off-given-reference", wrong[-1])] if wrong else []
+
+
+def _comparison_facts(events: Sequence[Mapping[str, Any]], seen: TwinRun) -> list[Fact]:
+    """One verdict for each comparison; one over virtual results is never a mismatch, nor one that nobody set a tolerance for and
+    that rounding explains."""
+    agreed = {c.id for c in seen.comparisons if c.matched}
     facts = []
     for event in events:
         if event["type"] != "compare":
             continue
         made_up = bool(event.get("virtual")) or event.get("matched") is None
-        verdict = "virtual" if made_up else "matched" if event.get("matched") else "mismatched"
+        verdict = "virtual" if made_up else "matched" if str(event.get("id")) in agreed else "mismatched"
         caliber = Caliber.VIRTUAL if made_up else Caliber.OBSERVED
         about = f"comparison:{event.get('id')}"
         facts.append(Fact("comparison.verdict", verdict, about, caliber=caliber, source="events"))

@@ -1,0 +1,84 @@
+"""What a run says of the references that the user gave: which launches agree, which were not compared, and what is wrong with a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from triage.experiment.comparisons import ASKED
+from triage.experiment.events import Event
+from triage.experiment.kernels import place_of
+from triage.experiment.references import Reference
+from triage.experiment.twin import Compared, TwinRun
+from triage.lints.hazard import Hazard
+from triage.model import Fact, NotChecked
+
+#: how lines begin that a run on the twin may make superfluous
+AGAINST = "the launches against --reference "
+
+
+@dataclass(frozen=True)
+class Said:
+    """What belongs into the result of the step that made the run."""
+
+    facts: tuple[Fact, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
+    checked: tuple[str, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
+
+
+def said(references: Sequence[Reference], events: Sequence[Event], run: TwinRun, caliber: str, source: str) -> Said:
+    """What the events of a run say of all references; `caliber` is how the report calls what was seen in it."""
+    if not references:
+        return Said()
+    told = [e for e in events if e["type"] == "reference"]
+    names = {str(e.get("kernel")): str(e.get("name")) for e in told}
+    compared = [c for c in run.comparisons if c.asked_for]
+    agreed = [c for c in compared if c.matched and not c.vacuous]
+    hazards, not_checked = [], []
+    for reference in references:
+        about = [e for e in told if e.get("reference") == reference.text]
+        broken = [_unusable(reference, str(e["why"]), e.get("at")) for e in about if e.get("what") == "unusable"]
+        unfit = [e for e in about if e.get("what") == "unfit"]
+        used = any(c.function == f"{ASKED}{reference.text}" for c in compared)
+        if not used and not broken:
+            broken = [_unusable(reference, why) for why in _never_used(reference, unfit, names, run)]
+            if not names:
+                not_checked.append(NotChecked(f"{AGAINST}{reference.text}", "no launch was computed"))
+        hazards += broken
+        not_checked += [NotChecked(f"{e.get('name')} against {ASKED}{reference.text}", str(e.get("why"))) for e in unfit]
+    return Said(
+        (Fact("reference.agreed", len(agreed), source=source),),
+        tuple(hazards),
+        tuple(_agreed(agreed, names, caliber)),
+        tuple(not_checked),
+    )
+
+
+def _unusable(reference: Reference, why: str, at: Mapping[str, Any] | None = None) -> Hazard:
+    return Hazard("reference-unusable", "run", place_of(at), fields={"reference": reference.text, "why": why})
+
+
+def _never_used(
+    reference: Reference, unfit: Sequence[Event], names: Mapping[str, str], run: TwinRun
+) -> Iterator[str]:
+    """Why a reference that the user gave fits none of the launches; nothing where a launch that it is for may be missing."""
+    if not names or run.made_up or run.ended != "succeeded":
+        return
+    if unfit:
+        yield f"it fits none of the kernels that are launched: {unfit[0].get('why')}"
+    elif reference.kernel is not None:
+        there = ", ".join(dict.fromkeys(names.values()))
+        yield f"no kernel named {reference.kernel} is launched; those that are: {there}"
+
+
+def _agreed(agreed: Sequence[Compared], names: Mapping[str, str], caliber: str) -> Iterator[str]:
+    for function, kernel in dict.fromkeys((c.function, c.kernel) for c in agreed):
+        these = [c for c in agreed if (c.function, c.kernel) == (function, kernel)]
+        some = f"{len(these)} launch{'es' * (len(these) != 1)} of {names.get(kernel) or kernel}"
+        verb = "agrees" if len(these) == 1 else "agree"
+        bounds = {f"rtol={c.tolerance.get('rtol'):.3g}, atol={c.tolerance.get('atol'):.3g}" for c in these}
+        allowed = next((c.allowed for c in these if c.allowed), "")
+        how = f", or as rounding allows: {allowed}" if allowed else ""
+        yield f"{some} {verb} with {function} ({'; '.join(sorted(bounds)[:1])}{how}) [{caliber}]"
