@@ -25,7 +25,9 @@ def explained(
     if mismatch is None:
         return Judged(None, "the shapes differ")
     by = written[0] if written else None
-    launch: Mapping[str, Any] = next((e for e in events if e["type"] == "twin" and by and e.get("launch") == by.launch), {})
+    launch: Mapping[str, Any] = next(
+        (e for e in events if e["type"] == "twin" and by and e.get("launch") == by.launch), {}
+    )
     kinds = {str(h.get("kind")) for h in happenings if by and h.get("kernel") == by.kernel}
     return judge(
         mismatch,

@@ -76,7 +76,9 @@ def look_at(reference: Reference, script: Path | None, own_interpreter: bool) ->
     """
     if not reference.file:
         if own_interpreter and not _findable(reference, script):
-            raise BadReference(f"no module {reference.module!r} is beside the script, here, or installed; name its file")
+            raise BadReference(
+                f"no module {reference.module!r} is beside the script, here, or installed; name its file"
+            )
         return
     path = Path(reference.file)
     if not path.is_file():

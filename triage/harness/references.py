@@ -29,14 +29,14 @@ READ_AS = {"float32": "float16"}
 
 
 class Unusable(Exception):
-    """What is wrong with a reference; `at` is the place in the user's files to look at."""
+    """What is wrong with a reference, in two parts that a line holds each; `at` is the place in the user's files to look at."""
 
-    def __init__(self, what: str, at: dict[str, Any] | None = None) -> None:
+    def __init__(self, what: str, beside: str = "", at: dict[str, Any] | None = None) -> None:
         super().__init__(what)
-        self.at = at
+        self.beside, self.at = beside, at
 
 
-class Unfit(Exception):
+class Unfit(Unusable):
     """Why a kernel is not compared with a reference that may be right for others."""
 
 
@@ -62,7 +62,8 @@ class Reference:
             try:
                 module = _loaded(self.file) or (_from_file(self.file) if self.file else _imported(self.module))
             except (Exception, SystemExit) as error:
-                raise Unusable(f"it cannot be imported: {_said(error)}", _raised_at(error, self.file)) from error
+                said = f"it cannot be imported: {type(error).__name__}"
+                raise Unusable(said, _text(error), _raised_at(error, self.file)) from error
         found: Any = module
         for name in self.function.split("."):
             if not hasattr(found, name):
@@ -82,8 +83,8 @@ class Reference:
             with contextlib.suppress(TypeError):
                 signature.bind(*form.values())
                 return form
-        takes = f"{self.function} takes {signature}"
-        raise Unfit(f"{kernel} has {len(forms[0])} inputs ({', '.join(forms[0])}), and {takes}")
+        has = f"{kernel} has {_counted(len(forms[0]), 'input')} ({', '.join(forms[0])})"
+        raise Unfit(has, f", and {self.function} takes {signature}", places.of_code(self.call))
 
 
 @dataclass
@@ -190,10 +191,10 @@ class References:
                 reference.call  # noqa: B018 - imported under these conditions, too
             return reference.arguments(kernel.forms(values), kernel.name or kernel.symbol)
         except Unfit as why:
-            self._tell_once("unfit", reference, kernel, str(why))
+            self._tell_once("unfit", reference, kernel, why)
         except Unusable as why:
             self._broken.add(reference.text)
-            self._tell_once("unusable", reference, kernel, str(why), why.at)
+            self._tell_once("unusable", reference, kernel, why)
         return None
 
     def _copy(self, value: Any) -> Any:
@@ -220,12 +221,11 @@ class References:
             try:
                 expected = self._called(reference, inputs)
                 if self.context.comparisons.is_made_up(expected):
-                    made_up = "what it returns was made up by the virtual device"
-                    self._tell_once("unfit", reference, kernel, made_up)
+                    self._tell_once("unfit", reference, kernel, Unfit("the virtual device made up what it returns"))
                 else:
                     self._compare(reference, kernel, _pairs(reference, kernel, outputs, expected))
             except Unusable as why:
-                self._tell_once("unusable", reference, kernel, str(why), why.at)
+                self._tell_once("unusable", reference, kernel, why)
 
     def _called(self, reference: Reference, inputs: list[Any]) -> Any:
         torch = sys.modules["torch"]
@@ -234,7 +234,8 @@ class References:
                 return reference.call(*inputs)
         except (Exception, SystemExit) as error:
             at = _raised_at(error, reference.file, self.context.is_user)
-            raise Unusable(f"it ends with {_said(error)}", at or places.of_code(reference.call)) from error
+            said = f"it ends with {type(error).__name__}"
+            raise Unusable(said, _text(error), at or places.of_code(reference.call)) from error
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -266,15 +267,14 @@ class References:
 
     # ------------------------------------------------------------------------------------------------------ telling
 
-    def _tell_once(
-        self, what: str, reference: Reference | None, kernel: Kernel, why: str = "", at: dict[str, Any] | None = None
-    ) -> None:
-        text = reference.text if reference else ""
-        if (what, text, kernel.id, why) not in self._told:
-            self._told.add((what, text, kernel.id, why))
-            self.context.emit(
-                "reference", what=what, reference=text, kernel=kernel.id, name=kernel.name or kernel.symbol, why=why, at=at
-            )  # fmt: skip
+    def _tell_once(self, what: str, reference: Reference | None, kernel: Kernel, why: Unusable | None = None) -> None:
+        text, told = reference.text if reference else "", {}
+        if why is not None:
+            told = {"why": str(why), "beside": why.beside, "at": why.at}
+        if (what, text, kernel.id, str(why)) not in self._told:
+            self._told.add((what, text, kernel.id, str(why)))
+            name = kernel.name or kernel.symbol
+            self.context.emit("reference", what=what, reference=text, kernel=kernel.id, name=name, **told)
 
 
 def _pairs(reference: Reference, kernel: Kernel, outputs: dict[str, Any], returned: Any) -> list[tuple[Any, Any]]:
@@ -286,21 +286,22 @@ def _pairs(reference: Reference, kernel: Kernel, outputs: dict[str, Any], return
     names = list(outputs)
     if len(values) != len(names) and len(values) == len(kernel.returned):
         names = kernel.returned
-    wanted = f"{kernel.name or kernel.symbol} has {len(names)} output{'s' * (len(names) != 1)} ({', '.join(names)})"
+    whose = kernel.name or kernel.symbol
+    wanted = f", and {whose} has {_counted(len(names), 'output')} ({', '.join(names)})"
     if all(value is None for value in values):
-        raise Unusable(f"it returns nothing; {wanted}", at)
+        raise Unusable("it returns nothing", wanted, at)
     if len(values) != len(names):
-        raise Unusable(f"it returns {len(values)} value{'s' * (len(values) != 1)}, and {wanted}", at)
+        raise Unusable(f"it returns {_counted(len(values), 'value')}", wanted, at)
     pairs = []
     for name, value in zip(names, values, strict=True):
         if value is None:
             continue
         actual, expected = comparisons.tensor_of(outputs[name]), comparisons.tensor_of(value)
         if actual is None or expected is None:
-            raise Unusable(f"it returns {_kind(value)} for {name}, and no tensor", at)
+            raise Unusable(f"it returns {_kind(value)} for {name}, and no tensor", "", at)
         if actual.shape != expected.shape:
-            shapes = f"{tuple(expected.shape)}, and {name} of {kernel.name or kernel.symbol} has {tuple(actual.shape)}"
-            raise Unusable(f"it returns a tensor of shape {shapes}", at)
+            shape = f"it returns a tensor of shape {tuple(expected.shape)}"
+            raise Unusable(shape, f", and {name} of {whose} has {tuple(actual.shape)}", at)
         pairs.append((actual, expected))
     return pairs
 
@@ -396,9 +397,10 @@ def _imported(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def _said(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
+    """The first line of what an error says, behind its type."""
     first = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+    return f": {first}" if first else ""
 
 
 def _raised_at(
@@ -420,3 +422,7 @@ def _raised_at(
 def _kind(value: Any) -> str:
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

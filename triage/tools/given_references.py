@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from triage.experiment.comparisons import ASKED
 from triage.experiment.events import Event
@@ -39,15 +38,17 @@ def said(references: Sequence[Reference], events: Sequence[Event], run: TwinRun,
     hazards, not_checked = [], []
     for reference in references:
         about = [e for e in told if e.get("reference") == reference.text]
-        broken = [_unusable(reference, str(e["why"]), e.get("at")) for e in about if e.get("what") == "unusable"]
+        broken = [_unusable(reference, e) for e in about if e.get("what") == "unusable"]
         unfit = [e for e in about if e.get("what") == "unfit"]
         used = any(c.function == f"{ASKED}{reference.text}" for c in compared)
         if not used and not broken:
-            broken = [_unusable(reference, why) for why in _never_used(reference, unfit, names, run)]
+            broken = list(_never_used(reference, unfit, names, run))
             if not names:
                 not_checked.append(NotChecked(f"{AGAINST}{reference.text}", "no launch was computed"))
         hazards += broken
-        not_checked += [NotChecked(f"{e.get('name')} against {ASKED}{reference.text}", str(e.get("why"))) for e in unfit]
+        for one in unfit:
+            why = f"{one.get('why')}{one.get('beside')}"
+            not_checked.append(NotChecked(f"{one.get('name')} against {ASKED}{reference.text}", why))
     return Said(
         (Fact("reference.agreed", len(agreed), source=source),),
         tuple(hazards),
@@ -56,21 +57,23 @@ def said(references: Sequence[Reference], events: Sequence[Event], run: TwinRun,
     )
 
 
-def _unusable(reference: Reference, why: str, at: Mapping[str, Any] | None = None) -> Hazard:
-    return Hazard("reference-unusable", "run", place_of(at), fields={"reference": reference.text, "why": why})
+def _unusable(reference: Reference, event: Event, after: str = "") -> Hazard:
+    fields = {"reference": reference.text, "why": event.get("why"), "beside": event.get("beside") or "", "after": after}
+    return Hazard("reference-unusable", "run", place_of(event.get("at")), fields=fields)
 
 
 def _never_used(
     reference: Reference, unfit: Sequence[Event], names: Mapping[str, str], run: TwinRun
-) -> Iterator[str]:
+) -> Iterator[Hazard]:
     """Why a reference that the user gave fits none of the launches; nothing where a launch that it is for may be missing."""
     if not names or run.made_up or run.ended != "succeeded":
         return
     if unfit:
-        yield f"it fits none of the kernels that are launched: {unfit[0].get('why')}"
+        yield _unusable(reference, unfit[0], ", so it was compared with nothing")
     elif reference.kernel is not None:
         there = ", ".join(dict.fromkeys(names.values()))
-        yield f"no kernel named {reference.kernel} is launched; those that are: {there}"
+        why = {"why": f"no kernel named {reference.kernel} is launched", "beside": f"; those that are: {there}"}
+        yield _unusable(reference, why)
 
 
 def _agreed(agreed: Sequence[Compared], names: Mapping[str, str], caliber: str) -> Iterator[str]:

@@ -30,7 +30,9 @@ def unchanged(work: Work) -> Candidate | None:
     """The script as it ran, to be run in twin mode; None where it cannot be read."""
     source = work.script_source
     options = work.options
-    return None if source is None else Candidate(source, options.argv, options.call, twin=(), references=work.references)
+    return (
+        None if source is None else Candidate(source, options.argv, options.call, twin=(), references=work.references)
+    )
 
 
 def lines_of(record: KernelRecord, file: str) -> set[int]:
