@@ -11,7 +11,7 @@ from triage.experiment.kernels import place_of
 from triage.experiment.references import Reference
 from triage.experiment.twin import Compared, TwinRun
 from triage.lints.hazard import Hazard
-from triage.model import Fact, NotChecked
+from triage.model import Fact, FoundBy, NotChecked
 
 #: how lines begin that a run on the twin may make superfluous
 AGAINST = "the launches against --reference "
@@ -27,8 +27,8 @@ class Said:
     not_checked: tuple[NotChecked, ...] = ()
 
 
-def said(references: Sequence[Reference], events: Sequence[Event], run: TwinRun, caliber: str, source: str) -> Said:
-    """What the events of a run say of all references; `caliber` is how the report calls what was seen in it."""
+def said(references: Sequence[Reference], events: Sequence[Event], run: TwinRun, *, twin: bool, source: str) -> Said:
+    """What the events of a run say of all references."""
     if not references:
         return Said()
     told = [e for e in events if e["type"] == "reference"]
@@ -38,11 +38,11 @@ def said(references: Sequence[Reference], events: Sequence[Event], run: TwinRun,
     hazards, not_checked = [], []
     for reference in references:
         about = [e for e in told if e.get("reference") == reference.text]
-        broken = [_unusable(reference, e) for e in about if e.get("what") == "unusable"]
+        broken = [_unusable(reference, e, twin) for e in about if e.get("what") == "unusable"]
         unfit = [e for e in about if e.get("what") == "unfit"]
         used = any(c.function == f"{ASKED}{reference.text}" for c in compared)
         if not used and not broken:
-            broken = list(_never_used(reference, unfit, names, run))
+            broken = list(_never_used(reference, unfit, names, run, twin))
             if not names:
                 not_checked.append(NotChecked(f"{AGAINST}{reference.text}", "no launch was computed"))
         hazards += broken
@@ -52,28 +52,29 @@ def said(references: Sequence[Reference], events: Sequence[Event], run: TwinRun,
     return Said(
         (Fact("reference.agreed", len(agreed), source=source),),
         tuple(hazards),
-        tuple(_agreed(agreed, names, caliber)),
+        tuple(_agreed(agreed, names, "computed here" if twin else "measured here")),
         tuple(not_checked),
     )
 
 
-def _unusable(reference: Reference, event: Event, after: str = "") -> Hazard:
+def _unusable(reference: Reference, event: Event, twin: bool, after: str = "") -> Hazard:
     fields = {"reference": reference.text, "why": event.get("why"), "beside": event.get("beside") or "", "after": after}
+    fields["found_by"] = (FoundBy.TWIN if twin else FoundBy.FRAME).value
     return Hazard("reference-unusable", "run", place_of(event.get("at")), fields=fields)
 
 
 def _never_used(
-    reference: Reference, unfit: Sequence[Event], names: Mapping[str, str], run: TwinRun
+    reference: Reference, unfit: Sequence[Event], names: Mapping[str, str], run: TwinRun, twin: bool
 ) -> Iterator[Hazard]:
     """Why a reference that the user gave fits none of the launches; nothing where a launch that it is for may be missing."""
     if not names or run.made_up or run.ended != "succeeded":
         return
     if unfit:
-        yield _unusable(reference, unfit[0], ", so it was compared with nothing")
+        yield _unusable(reference, unfit[0], twin, ", so it was compared with nothing")
     elif reference.kernel is not None:
         there = ", ".join(dict.fromkeys(names.values()))
         why = {"why": f"no kernel named {reference.kernel} is launched", "beside": f"; those that are: {there}"}
-        yield _unusable(reference, why)
+        yield _unusable(reference, why, twin)
 
 
 def _agreed(agreed: Sequence[Compared], names: Mapping[str, str], caliber: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ from triage.model import (
     Caliber,
     Environment,
     Fact,
+    FoundBy,
     NotChecked,
     StepOutcome,
     StepStatus,
@@ -103,7 +104,7 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     environment = _environment(work, events, virtual)
     if environment.tilelang:
         facts.append(Fact("tilelang.version", environment.tilelang, source="events"))
-    asked = said(work.references, events, seen, "measured here", SPEC.name)
+    asked = said(work.references, events, seen, twin=False, source=SPEC.name)
     return Result(
         status=StepStatus.TIMED_OUT if ended == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.CLEAN if ended == "succeeded" else StepOutcome.FINDING,
@@ -179,7 +180,7 @@ def _kernel_facts(kernels: Mapping[str, Kernel]) -> list[Fact]:
 def _off_reference(seen: TwinRun) -> list[Hazard]:
     """What a machine computed otherwise than a reference that the user gave says; no error of the script tells of it."""
     wrong = [c for c in seen.comparisons if c.asked_for and not c.matched]
-    return [of_mismatch("off-given-reference", wrong[-1])] if wrong else []
+    return [of_mismatch("off-given-reference", wrong[-1], found_by=FoundBy.FRAME.value)] if wrong else []
 
 
 def _comparison_facts(events: Sequence[Mapping[str, Any]], seen: TwinRun) -> list[Fact]:
