@@ -100,7 +100,9 @@ class Kernel:
     returned: list[str]
     #: parameters that it writes, in their order, but for those that a call returns
     written: list[str]
+    #: parameters that it reads, and that it adds to: of these only the author knows whether what they held counts
     reads: frozenset[str]
+    updates: frozenset[str]
     #: floating-point types of its own buffers, as coarse as they are computed with
     types: frozenset[str]
     defined_at: dict[str, Any] | None
@@ -109,10 +111,10 @@ class Kernel:
         return name in (self.symbol, self.name, *self.name.split("."))
 
     def forms(self, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """The inputs that a reference may want: with those that the kernel also writes, and without."""
-        given = [name for name in self.inputs if name not in self.written or name in self.reads]
-        only_read = [name for name in given if name not in self.written]
-        return [{name: values.get(name) for name in names} for names in ([given, only_read] if only_read else [given])]
+        """The inputs that a reference may want: with the parameters that the kernel adds to, and without."""
+        read = [name for name in self.inputs if name not in self.written or name in self.reads]
+        updated = [name for name in self.inputs if name in read or name in self.updates]
+        return [{name: values.get(name) for name in names} for names in (updated, read)]
 
 
 @dataclass
@@ -311,28 +313,26 @@ def _described(state: dict[str, Any]) -> Kernel:
     func = state["_triage_func"]
     recorder = record.Recorder(func)
     queue = recorder.statements(func.body, "")
-    reads: set[str] = set()
-    stored: set[str] = set()
+    by_mode: dict[str, set[str]] = {"read": set(), "write": set(), "readwrite": set()}
     multiplied: set[str] = set()
     for statement in queue:
         for access in statement["accesses"]:
-            (reads if access["mode"] == "read" else stored).add(access["buffer"])
-            if access["mode"] == "readwrite":
-                reads.add(access["buffer"])
+            by_mode[access["mode"]].add(access["buffer"])
         if str((statement["op"] or {}).get("name")).startswith(("gemm", "wgmma")):
             multiplied |= {access["buffer"] for access in statement["accesses"] if access["mode"] == "read"}
         queue += [*statement["body"], *statement["orelse"]]
     first = {b["name"]: b["alias_of"] or b["name"] for b in recorder.buffers}
     inputs = [p["name"] for p in state["_triage_inputs"]]
-    written = {first.get(name, name) for name in stored}
+    read, stored, updated = ({first[name] for name in by_mode[mode]} for mode in ("read", "write", "readwrite"))
     return Kernel(
         id=state["_triage_id"],
         name=places.qualified_name(func),
         symbol=str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "",
         inputs=inputs,
         returned=list(state["_triage_returned"]),
-        written=[name for name in inputs if name in written],
-        reads=frozenset(first.get(name, name) for name in reads),
+        written=[name for name in inputs if name in stored | updated],
+        reads=frozenset(read),
+        updates=frozenset(updated),
         types=frozenset(_types(recorder.buffers, multiplied)),
         defined_at=places.definition(func),
     )

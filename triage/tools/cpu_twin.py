@@ -49,7 +49,7 @@ def run(work: Work) -> Result:
     if verdict == "mismatched":
         hazards.append(of_mismatch("wrong-on-twin", wrong(run)))
     hazards += hidden(run)
-    asked = said(work.references, events, run, twin=True, source=SPEC.name)
+    asked = said(work.references if run.computed else (), events, run, twin=True, source=SPEC.name)
     hazards += asked.hazards
     return Result(
         status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,

@@ -78,11 +78,15 @@ def _never_used(
 
 
 def _agreed(agreed: Sequence[Compared], names: Mapping[str, str], caliber: str) -> Iterator[str]:
-    for function, kernel in dict.fromkeys((c.function, c.kernel) for c in agreed):
-        these = [c for c in agreed if (c.function, c.kernel) == (function, kernel)]
-        some = f"{len(these)} launch{'es' * (len(these) != 1)} of {names.get(kernel) or kernel}"
-        verb = "agrees" if len(these) == 1 else "agree"
-        bounds = {f"rtol={c.tolerance.get('rtol'):.3g}, atol={c.tolerance.get('atol'):.3g}" for c in these}
+    """A line for each reference and name of a kernel, which may have been built with several sizes."""
+    groups: dict[tuple[str, str], list[Compared]] = {}
+    for one in agreed:
+        groups.setdefault((one.function, names.get(one.kernel) or one.kernel), []).append(one)
+    for (function, name), these in groups.items():
+        some = f"{len(these)} launch{'es' * (len(these) != 1)} of {name} agree{'s' * (len(these) == 1)}"
+        bounds = these[0].tolerance
+        first = " in the first of them" if len(these) > 1 else ""
+        with_ = f"rtol={bounds.get('rtol', 0.0):.3g}, atol={bounds.get('atol', 0.0):.3g}{first}"
         allowed = next((c.allowed for c in these if c.allowed), "")
-        how = f", or as rounding allows: {allowed}" if allowed else ""
-        yield f"{some} {verb} with {function} ({'; '.join(sorted(bounds)[:1])}{how}) [{caliber}]"
+        how = f"; as far as rounding goes, for {allowed}" if allowed else ""
+        yield f"{some} with {function} ({with_}{how}) [{caliber}]"
