@@ -216,6 +216,14 @@ def test_kernels_that_really_run_are_compared_in_the_observed_run(tmp_path: Path
     assert ON_CPU.splitlines()[verdict["location"]["line"] - 1].strip().startswith("tilelang.compile(add")
 
 
+def test_launches_of_a_profiler_are_said_not_to_be_compared(tmp_path: Path) -> None:
+    by_profiler = KERNELS.partition("torch.manual_seed")[0] + "row_sum(8, 96).get_profiler().run_once()\n"
+    status, report, _ = triage(tmp_path, by_profiler, *given("refs:total"))
+    lines = [line["what"] for line in report["verdict"]["not_checked"]]
+    assert status == 0 and "any launch against --reference refs:total" in lines
+    assert "given reference" not in report["verdict"]["title"]
+
+
 TF32 = """
 import tilelang
 import tilelang.language as T

@@ -44,7 +44,7 @@ def said(references: Sequence[Reference], events: Sequence[Event], run: TwinRun,
         if not used and not broken:
             broken = list(_never_used(reference, unfit, names, run, twin))
             if not names:
-                not_checked.append(NotChecked(f"{AGAINST}{reference.text}", "no launch was computed"))
+                not_checked.append(_without_launch(reference, run))
         hazards += broken
         for one in unfit:
             why = f"{one.get('why')}{one.get('beside')}"
@@ -55,6 +55,13 @@ def said(references: Sequence[Reference], events: Sequence[Event], run: TwinRun,
         tuple(_agreed(agreed, names, "computed here" if twin else "measured here")),
         tuple(not_checked),
     )
+
+
+def _without_launch(reference: Reference, run: TwinRun) -> NotChecked:
+    if run.computed:
+        why = "the script calls no kernel itself; a profiler's launches are not compared with it"
+        return NotChecked(f"any launch against {ASKED}{reference.text}", why)
+    return NotChecked(f"{AGAINST}{reference.text}", "no launch was computed")
 
 
 def _unusable(reference: Reference, event: Event, twin: bool, after: str = "") -> Hazard:
