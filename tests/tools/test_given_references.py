@@ -216,6 +216,17 @@ def test_kernels_that_really_run_are_compared_in_the_observed_run(tmp_path: Path
     assert ON_CPU.splitlines()[verdict["location"]["line"] - 1].strip().startswith("tilelang.compile(add")
 
 
+def test_a_case_that_is_resumed_is_compared_with_its_references(tmp_path: Path) -> None:
+    alone = KERNELS.partition("def scale")[0] + 'row_sum(8, 96)(torch.randn(8, 96, device="cuda"))\n'
+    _, report, _ = triage(tmp_path, alone, *given("refs:total"), "--no-experiments")
+    assert any("the launches against --reference" in line["what"] for line in report["verdict"]["not_checked"])
+    command = [sys.executable, "-m", "triage", "resume", "--json", "report.json", ".triage/kernel.py-1"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300, capture_output=True)
+    verdict = json.loads((tmp_path / "report.json").read_text("utf-8"))["verdict"]
+    assert "agree with the given reference on the CPU twin" in verdict["title"]
+    assert not any("against --reference" in line["what"] for line in verdict["not_checked"])
+
+
 def test_launches_of_a_profiler_are_said_not_to_be_compared(tmp_path: Path) -> None:
     by_profiler = KERNELS.partition("torch.manual_seed")[0] + "row_sum(8, 96).get_profiler().run_once()\n"
     status, report, _ = triage(tmp_path, by_profiler, *given("refs:total"))

@@ -61,7 +61,9 @@ class Reference:
         """The user's function. Raises `Unusable`."""
         with _importable(self.paths):
             try:
-                module = _loaded(self.file) or (_from_file(self.file) if self.file else _imported(self.module))
+                module = _loaded(self.file) or (
+                    _from_file(self.file) if self.file else importlib.import_module(self.module)
+                )
             except (Exception, SystemExit) as error:
                 said = f"it cannot be imported: {type(error).__name__}"
                 raise Unusable(said, _text(error), _raised_at(error, self.file)) from error
@@ -163,8 +165,11 @@ class References:
         """Whether the results of a launch may be real."""
         if self._is_virtual(kernel):
             return self.context.twin is not None
-        cuda = sys.modules["torch"].cuda
-        return self.context.mode == "virtual" or not (cuda.is_initialized() and cuda.is_current_stream_capturing())
+        return not (self._has_device() and sys.modules["torch"].cuda.is_current_stream_capturing())
+
+    def _has_device(self) -> bool:
+        """Whether the script uses a real GPU."""
+        return self.context.mode == "real" and bool(sys.modules["torch"].cuda.is_initialized())
 
     def _is_virtual(self, kernel: Any) -> bool:
         return self.context.mode == "virtual" and bool(target.is_cuda(kernel.target))
@@ -173,8 +178,10 @@ class References:
         id = launched.__dict__.get("_triage_id")
         if id is None or self._counts[id] >= LAUNCHES:
             return None
-        kernel = self._kernels.setdefault(id, _described(launched.__dict__))
-        self._tell_once("launched", None, kernel)
+        if id not in self._kernels:
+            self._kernels[id] = _described(launched.__dict__)
+            self._tell_once("launched", None, self._kernels[id])
+        kernel = self._kernels[id]
         wanted = [r for r in self.references if r.kernel is None or kernel.is_called(r.kernel)]
         if not wanted or len(args) != len(kernel.inputs):
             return None
@@ -212,7 +219,7 @@ class References:
     def _after(self, pending: Pending, launched: Any, args: tuple[Any, ...], result: Any) -> None:
         if self._is_virtual(launched) and self.context.computed is None:
             return  # its values were made up after all
-        if self.context.mode == "real":
+        if self._has_device():
             sys.modules["torch"].cuda.synchronize()  # a fault of the kernel is none of the reference
         kernel = pending.kernel
         self._counts[kernel.id] += 1
@@ -243,7 +250,7 @@ class References:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """What the user's code does inside is not the script's: no comparison, no launch to compare, no random number drawn."""
-        with self.context.comparisons.unwatched(), seeds.kept(device=self.context.mode == "real"):
+        with self.context.comparisons.unwatched(), seeds.kept(device=self._has_device()):
             self._local.inside = True
             try:
                 yield
@@ -392,10 +399,6 @@ def _from_file(file: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def _imported(name: str) -> ModuleType:
-    return importlib.import_module(name)
 
 
 def _text(error: BaseException) -> str:

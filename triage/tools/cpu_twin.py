@@ -94,7 +94,7 @@ def _facts(run: TwinRun) -> list[Fact]:
 def _where(work: Work, shown: Shown) -> list[Fact]:
     """Where the run lies, for the steps after this one."""
     return [
-        Fact("twin.dir", str(shown.directory.relative_to(work.case.path)), source=SPEC.name),
+        Fact("twin.dir", str(shown.directory.relative_to(work.case.path.absolute())), source=SPEC.name),
         Fact("twin.status", shown.status, source=SPEC.name),
         Fact("twin.seconds", shown.seconds, unit="s", caliber=Caliber.WALL, source=SPEC.name),
     ]
