@@ -142,7 +142,7 @@ def test_what_is_wrong_with_references_is_told_and_loses_nothing(tmp_path: Path)
     names = ("turned", "nothing", "pair", "words", "fails", "three")
     asked = given(*(f"refs:{name}@total" for name in names), "refs:total@nope", "refs:total@total")
     status, report, _ = triage(tmp_path, KERNELS, *asked)
-    told = [f for f in (report["verdict"], *report["other_findings"]) if f["rule"] == "TLC065"]
+    told = [f for f in (report["verdict"], *report["other_findings"]) if f["rule"] == "TLC075"]
     says = " ".join(f["summary"] for f in told)
     for expected in (
         "it returns a tensor of shape (8, 96), and Y of row_sum.total has (8,)",
@@ -176,7 +176,7 @@ def test_a_module_that_fails_while_it_is_imported_is_a_finding_at_its_line(tmp_p
         references="import torch\nraise OSError('no data')\ndef total(x): ...\n",
     )
     verdict = report["verdict"]
-    assert status == 1 and verdict["rule"] == "TLC065" and verdict["owner"] == "reference"
+    assert status == 1 and verdict["rule"] == "TLC075" and verdict["owner"] == "reference"
     assert "cannot be imported: OSError: no data" in verdict["summary"] and verdict["location"]["line"] == 2
 
 
@@ -212,7 +212,7 @@ def test_kernels_that_really_run_are_compared_in_the_observed_run(tmp_path: Path
     assert status == 0 and any("1 launch of add agrees with --reference kernel:right" in line for line in checked)
     status, report, _ = triage(tmp_path, ON_CPU, *given("kernel:wrong"), "--call", "run()", "--no-experiments")
     verdict = report["verdict"]
-    assert status == 1 and verdict["rule"] == "TLC066" and verdict["state"] == "classified"
+    assert status == 1 and verdict["rule"] == "TLC076" and verdict["state"] == "classified"
     assert ON_CPU.splitlines()[verdict["location"]["line"] - 1].strip().startswith("tilelang.compile(add")
 
 
