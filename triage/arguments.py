@@ -39,6 +39,10 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("-m", dest="module", metavar="MODULE", help="run a module instead, as `python -m` does")
     run.add_argument("--arch", help="architecture of the virtual device, as sm_90a (without a GPU)")
     run.add_argument("--call", metavar="EXPR", help="evaluate this in the script afterwards, as 'make_kernel(1024)'")
+    run.add_argument(
+        "--reference", action="append", default=[], metavar="MODULE:FUNCTION[@KERNEL]",
+        help="compare what kernels compute with what this function returns for their inputs; also path/to/file.py:FUNCTION",
+    )  # fmt: skip
     run.add_argument("--kernel", metavar="NAME", help="look only at the kernels of this name")
     run.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
     run.add_argument("--graph", type=Path, metavar="PATH", help="walk another decision graph")

@@ -10,6 +10,7 @@ from triage.report.build import build_report
 from triage.report.contract import Report
 from triage.report.words import NOT_BUILT
 from triage.session import Session
+from triage.tools.given_references import AGAINST
 from triage.tools.observe import NO_VALUES, NOT_COMPARED, ONLY_LAUNCHES
 from triage.tools.registry import SPECS
 
@@ -67,10 +68,11 @@ def _without_fault(session: Session, run: dict[str, Any], stopped: bool) -> Find
 
 def _of_values(run: dict[str, Any]) -> str:
     """What is known of values where no fault was found."""
+    agreed = "; its launches agree with the given reference" if run.get("reference.agreed") else ""
     if not run.get("launches.virtual"):
-        return ""
+        return agreed
     if run.get("twin.verdict") == "matched":
-        return "; what the script compares agrees on the CPU twin"
+        return f"{agreed} on the CPU twin" if agreed else "; what the script compares agrees on the CPU twin"
     if run.get("twin.status") == "succeeded" and not run.get("twin.reason"):
         return "; its values were computed on the CPU twin, and no check of the script failed there"
     return f"; values were not computed ({run.get('twin.reason') or 'no GPU'})"
@@ -89,7 +91,9 @@ def _not_checked(session: Session) -> list[NotChecked]:
         lines = [
             line
             for line in lines
-            if line.what not in (NO_VALUES, ONLY_LAUNCHES) and not line.what.endswith(NOT_COMPARED)
+            if line.what not in (NO_VALUES, ONLY_LAUNCHES)
+            and not line.what.endswith(NOT_COMPARED)
+            and not line.what.startswith(AGAINST)
         ]
     done = {s.node for s in session.state.steps if s.status is StepStatus.RAN}
     undone = {s.node: s for s in session.state.steps if s.status is not StepStatus.RAN and s.node not in done}

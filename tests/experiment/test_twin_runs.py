@@ -152,3 +152,40 @@ def test_a_launch_that_cannot_be_computed_says_why(runner: ScriptRunner) -> None
     source = ADD.format(check="big = torch.empty(1 << 27, device='cuda')\nd = add(1 << 27, 64)(big, big)")
     _, run = ran(runner, source)
     assert run.computed == 1 and sum(run.made_up.values()) == 1 and run.verdict == "unknown"
+
+
+def compared(function: str, steps: float) -> dict[str, object]:
+    """A comparison that failed in three of 64 elements, by so many spacings of float16."""
+    differences = {
+        "expected": "float16",
+        "kept": "float16",
+        "count": 64,
+        "unequal": 9,
+        "rms_error": 1e-4,
+        "rms_expected": 1.0,
+    }
+    differences |= {"rms_steps": 0.3 * steps, "max_steps": steps, "max_error": 1e-3 * steps, "lean_by_chance": 1e-3}
+    pattern = {"shape": [64], "dtype": "float16", "wrong": 3, "total": 64, "differences": differences}
+    told = {"shape": [64], "dtype": "float16", "tolerance": {}, "pattern": pattern, "written": []}
+    return {"type": "compare", "id": "m1", "function": function, "matched": False, "summary": told, "kernel": "k1"}
+
+
+@pytest.mark.parametrize(
+    ("function", "steps", "verdict", "allowed"),
+    [
+        ("--reference refs:f", 1.0, "matched", True),
+        (
+            "--reference refs:f",
+            9.0,
+            "mismatched",
+            False,
+        ),  # though the script ends well: who gave a reference expects it
+        ("torch.allclose", 1.0, "unknown", False),
+    ],
+)
+def test_rounding_is_no_difference_where_nobody_gave_a_tolerance(
+    function: str, steps: float, verdict: str, allowed: bool
+) -> None:
+    launch = {"type": "twin", "launch": "l1", "kernel": "k1", "computed": True}
+    run = read([launch, compared(function, steps)], "succeeded", lambda sha: b"")
+    assert run.verdict == verdict and bool(run.comparisons[0].allowed) is allowed

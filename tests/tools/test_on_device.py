@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("tilelang")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "quality"))
-from corpus import run_triage  # noqa: E402
+from corpus import run_triage
 
-from triage.experiment.switch_values import written_at  # noqa: E402
+from triage.experiment.switch_values import written_at
 
 HEAD = """\
 import sys

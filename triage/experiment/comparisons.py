@@ -18,6 +18,8 @@ from triage.model import Comparison, KernelRecord, Statement, from_json
 GARBAGE = frozenset(
     {"index-out-of-bounds", "region-out-of-bounds", "uninitialized-read", "partly-uninitialized-read"}
 )  # fmt: skip
+#: how comparisons with a reference that was given by this option are called
+ASKED = "--reference "
 NUMBER = re.compile(r"(?<!\w)\d[\w.]*")
 
 
@@ -49,7 +51,12 @@ def comparison_of(
 
 def is_by_function(name: str) -> bool:
     """Whether a function of a package compares, which is told also where it agrees; the script's own arithmetic is not."""
-    return "." in name
+    return "." in name or is_asked_for(name)
+
+
+def is_asked_for(name: str) -> bool:
+    """Whether it is triage that compares, with a reference that the user gave."""
+    return name.startswith(ASKED)
 
 
 def summary_of(event: Mapping[str, Any], blob: Callable[[str], bytes]) -> dict[str, Any]:

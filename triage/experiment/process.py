@@ -21,6 +21,7 @@ from typing import Any
 
 from triage.experiment import gpus
 from triage.experiment.events import Event, EventReader
+from triage.experiment.references import Reference, spec_of
 
 HARNESS = Path(__file__).resolve().parent.parent / "harness"
 OUTPUT_LIMIT = 4 << 20
@@ -83,7 +84,7 @@ class Subject:
     `text` is a file whose text is run in the place of the script's, `others` are such files for modules, by their path; `trace` has the lines that ran written to `executed`.
     `twin` has the launches on the virtual device computed on the CPU (`harness/virtual/computed.py`); a `seed` in it moves the script's seeds.
     `shadow` has what PyTorch computes computed in float64, too (`harness/shadow.py`), likewise. `seed` is what all random numbers
-    begin with that the script does not seed itself; None leaves them to chance.
+    begin with that the script does not seed itself; None leaves them to chance. `references` are functions of the user's with which launches are compared.
     """
 
     script: Path | None = None
@@ -103,6 +104,7 @@ class Subject:
     seed: int | None = None
     #: switches of one kernel that are set otherwise than the script sets them: `experiment/switch_values.py`
     settings: Mapping[str, Any] | None = None
+    references: tuple[Reference, ...] = ()
 
     def spec(self, directory: Path, blobs: Path) -> dict[str, Any]:
         cwd = self.cwd or Path.cwd()
@@ -126,6 +128,7 @@ class Subject:
             **({"shadow": dict(self.shadow)} if self.shadow is not None else {}),
             **({"seed": self.seed} if self.seed is not None else {}),
             **({"settings": dict(self.settings)} if self.settings else {}),
+            **spec_of(self.references),
         }
 
 

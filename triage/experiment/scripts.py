@@ -28,6 +28,7 @@ from triage.experiment.errors import Observed, errors_of, greeted, read_events, 
 from triage.experiment.events import read_json
 from triage.experiment.kernels import kernels_of
 from triage.experiment.process import DEFAULT_ARCH, OUTPUT_LIMIT, Subject
+from triage.experiment.references import Reference
 from triage.experiment.scratch import Copies, Scratch
 from triage.model import ErrorRecord
 
@@ -67,6 +68,7 @@ class Candidate:
     seed: int | None = None
     #: of `Subject`, as JSON
     settings: str = ""
+    references: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -283,6 +285,8 @@ class ScriptRunner(Client):
             candidate.shadow,
             candidate.seed,
             candidate.settings,
+            candidate.references,
+            _fingerprint({Path(reference.file) for reference in candidate.references if reference.file}),
             str(self.path),
             str(self.cwd),
             self.python,
@@ -333,6 +337,7 @@ class ScriptRunner(Client):
             shadow=None if candidate.shadow is None else dict(candidate.shadow),
             seed=candidate.seed,
             settings=json.loads(candidate.settings) if candidate.settings else None,
+            references=candidate.references,
         )
         running = Running(id, subject, directory, seconds, time.monotonic() + seconds + MARGIN)
         self._running[directory.name] = running

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from triage.experiment.comparisons import summary_of
+from triage.experiment.comparisons import is_asked_for, summary_of
 from triage.experiment.events import Event
-from triage.experiment.kernels import blob_of, kernels_of
-from triage.model import Mismatch, Output, Place, from_json
+from triage.experiment.explained import explained
+from triage.experiment.kernels import blob_of, kernels_of, record_of
+from triage.model import KernelRecord, Mismatch, Output, Place, from_json
 
 #: errors by which a script says itself that its check failed
 OWN_CHECKS = ("AssertionError", "SystemExit")
@@ -38,11 +39,19 @@ class Compared:
     shape: tuple[int, ...] = ()
     #: of a comparison that agreed: the largest magnitude that was expected
     largest: float | None = None
+    #: of a comparison that the user asked for: the kernel whose launch it looks at, and why a difference counts as none
+    kernel: str = ""
+    allowed: str = ""
 
     @property
     def of_kernel(self) -> bool:
         """Whether a launch wrote one of its operands."""
-        return bool(self.written)
+        return bool(self.written) or self.asked_for
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether triage compares, with a reference that the user gave."""
+        return is_asked_for(self.function)
 
 
 @dataclass(frozen=True)
@@ -68,11 +77,13 @@ class TwinRun:
     def verdict(self) -> str:
         """`matched`: what was compared agreed, and all of it was computed; `mismatched`: the script's own check failed; else `unknown`.
 
-        A script that asked, got no for an answer and went on to its end may have expected that.
+        A script that asked, got no for an answer and went on to its end may have expected that; who gave a reference did not.
         """
         if not self.computed:
             return "unknown"
         wrong = [c for c in self.comparisons if not c.matched and c.of_kernel]
+        if any(c.asked_for for c in wrong):
+            return "mismatched"
         if wrong and self.ended == "succeeded":
             return "unknown"
         if wrong or self.failed_check:
@@ -95,16 +106,14 @@ def read(events: Sequence[Event], ended: str, blob: Callable[[str], bytes]) -> T
     launched = [bool(e.get("virtual")) for e in events if e["type"] == "launch.begin"]
     if sum(launched) > len(told):
         reasons["the launch was refused"] += sum(launched) - len(told)
+    happenings = tuple({**h, "kernel": e.get("kernel")} for e in told for h in _whole(e.get("happenings"), blob) or ())
+    compared = [_compared(e, blob) for e in compares if not e.get("virtual") and e.get("matched") is not None]
     return TwinRun(
         computed=sum(bool(e.get("computed")) for e in told) + launched.count(False),
         made_up=dict(reasons),
-        comparisons=tuple(
-            _compared(e, blob) for e in compares if not e.get("virtual") and e.get("matched") is not None
-        ),
+        comparisons=tuple(_within_rounding(compared, events, happenings, blob)),
         virtual=sum(bool(e.get("virtual")) for e in compares),
-        happenings=tuple(
-            {**h, "kernel": e.get("kernel")} for e in told for h in _whole(e.get("happenings"), blob) or ()
-        ),
+        happenings=happenings,
         nan=sum(len(e.get("nan") or ()) for e in told),
         failed_check=_failed_check(events),
         ended=ended,
@@ -143,7 +152,29 @@ def _compared(event: Event, blob: Callable[[str], bytes]) -> Compared:
         largest=summary.get("largest"),
         written=tuple(from_json(Output, written) for written in summary.get("written") or ()),
         mask=blob_of(summary.get("mask")),
+        kernel=str(event.get("kernel") or ""),
     )
+
+
+def _within_rounding(
+    compared: Sequence[Compared],
+    events: Sequence[Event],
+    happenings: Sequence[Mapping[str, Any]],
+    blob: Callable[[str], bytes],
+) -> Iterator[Compared]:
+    """The comparisons, where those with a reference that the user gave agree if rounding explains the difference: nobody gave a tolerance."""
+    kernels = {} if all(c.matched or not c.asked_for for c in compared) else kernels_of(events)
+    twin = any(e["type"] == "twin" for e in events)
+
+    def record(id: str) -> KernelRecord | None:
+        return record_of(kernels[id], blob) if id in kernels else None
+
+    for one in compared:
+        if one.matched or not one.asked_for:
+            yield one
+            continue
+        judged = explained(one.mismatch, one.written, events, happenings, record, twin)
+        yield replace(one, matched=True, allowed=judged.says) if judged.within else one
 
 
 def _last_error(events: Sequence[Event]) -> Event | None:

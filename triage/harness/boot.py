@@ -145,6 +145,12 @@ class Observer:
         if self.context.spec.get("shadow") is not None:
             with self.context.guarded(f"follow the arithmetic of {name}"):
                 self._follow(name)
+        if name == "tilelang" and self.context.spec.get("references"):
+            from . import references
+
+            with self.context.guarded("compare launches with references"):
+                kernel = sys.modules["tilelang.jit.kernel"].JITKernel
+                references.References(self.context).watch_launches(kernel)
 
     def _watch_comparisons(self, name: str) -> None:
         from . import comparisons

@@ -143,7 +143,33 @@ class Comparisons:
             frame = frame.f_back
         return bool(self.context.is_user(frame.f_code.co_filename))
 
+    @contextlib.contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """What this thread compares inside is not told."""
+        before = getattr(self._local, "inside", False)
+        self._local.inside = True
+        try:
+            yield
+        finally:
+            self._local.inside = before
+
     # --------------------------------------------------------------------------------------------------- telling
+
+    def tell_reference(self, name: str, pairs: list[tuple[Any, ...]], at: dict[str, Any] | None, kernel: str) -> None:
+        """Tell what a launch of a kernel computed against what a reference of the user's gives: pairs with their tolerances.
+
+        The script did not ask for it, so no error of its own rests on it.
+        """
+        from . import mismatch
+
+        with self._unfollowed(), sys.modules["torch"].no_grad():
+            wrong = [mismatch.wrong_elements(*pair, equal_nan=True) for pair in pairs]
+            matched = not any(bool(mask.any()) for mask in wrong)
+            about = self._look(pairs, matched, {"equal_nan": True})
+        id = f"m{next(self._numbers)}"
+        self.context.emit(
+            "compare", id=id, function=name, at=at, virtual=False, matched=matched, summary=about, kernel=kernel
+        )
 
     def _tell(
         self, name: str, known: Function, args: tuple[Any, ...], kwargs: dict[str, Any], matched: bool
@@ -158,7 +184,7 @@ class Comparisons:
             if self._counts[key] > LIMIT or (again and not given.get("max_mismatched_ratio")):
                 return None
             one, other = (given.pop(operand) for operand in list(known.parameters)[:2])
-            if self._is_made_up(one) or self._is_made_up(other):
+            if self.is_made_up(one) or self.is_made_up(other):
                 return None
             bounds = _bounds(name, given)
             pairs = [(a, e, *_tolerance(name, a, e, bounds)) for a, e in _pairs(one, other)]
@@ -264,7 +290,8 @@ class Comparisons:
         self.told.append(told)
         return told
 
-    def _is_made_up(self, value: Any) -> bool:
+    def is_made_up(self, value: Any) -> bool:
+        """Whether the virtual device made a value up."""
         if self.context.mode != "virtual":
             return False
         from .virtual import compare
@@ -295,9 +322,9 @@ class Comparisons:
         if decided:
             return next((comparison.id for comparison in reversed(decided) if not comparison.matched), None)
         for pair, steps in decision.operands():
-            if any(map(self._is_made_up, pair)):
+            if any(map(self.is_made_up, pair)):
                 return None
-            actual, expected = map(_tensor, pair)
+            actual, expected = map(tensor_of, pair)
             if actual is None or expected is None or actual.shape != expected.shape:
                 continue
             with self._unfollowed():
@@ -344,12 +371,12 @@ def _pairs(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
         for key in (key for key in one if key in other):
             yield from _pairs(one[key], other[key])
     else:
-        actual, expected = _tensor(one), _tensor(other)
+        actual, expected = tensor_of(one), tensor_of(other)
         if actual is not None and expected is not None:
             yield actual, expected
 
 
-def _tensor(value: Any) -> Any:
+def tensor_of(value: Any) -> Any:
     """A tensor, an array or a number as a plain tensor without history; None for anything else."""
     torch = sys.modules["torch"]
     if isinstance(value, torch.Tensor):

@@ -100,6 +100,13 @@ def largest(values: torch.Tensor) -> float | None:
     return most if math.isfinite(most) else None
 
 
+def usual(values: torch.Tensor) -> float | None:
+    """The mean magnitude of what is neither zero nor infinite nor NaN; None without any."""
+    magnitudes = values.double().abs().flatten()
+    some = magnitudes[magnitudes.isfinite() & (magnitudes > 0)]
+    return float(some.mean()) if some.numel() else None
+
+
 def summarize(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> tuple[dict[str, Any], bytes | None]:
     """The pattern of the `wrong` elements (`model.Mismatch` as JSON), and the mask, a byte an element, where it is small."""
     kind = _name(actual.dtype)

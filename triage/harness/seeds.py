@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,26 @@ def begin(number: int) -> None:
     hooks.AfterImport(
         list(starts), lambda module: None, lambda module, _: starts[module.__name__](module, number)
     ).install()
+
+
+@contextlib.contextmanager
+def kept(device: bool) -> Iterator[None]:
+    """Random numbers that are drawn inside are not missing afterwards; `device`: a GPU has generators of its own."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy.random")
+    own = random.getstate()
+    of_torch = torch.get_rng_state() if torch is not None else None
+    of_numpy = numpy.get_state() if numpy is not None else None
+    of_device = torch.cuda.get_rng_state_all() if torch is not None and device else None
+    try:
+        yield
+    finally:
+        random.setstate(own)
+        if torch is not None:
+            torch.set_rng_state(of_torch)
+        if numpy is not None:
+            numpy.set_state(of_numpy)
+        if torch is not None and of_device is not None:
+            torch.cuda.set_rng_state_all(of_device)
 
 
 def _start_torch(torch: ModuleType, number: int) -> None:

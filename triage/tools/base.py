@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from triage.case import Case
 from triage.experiment.kernels import Kernel, record_of
+from triage.experiment.references import Reference, read_reference
 from triage.experiment.scripts import ScriptRunner
 from triage.experiment.template import Template
 from triage.lints.hazard import Hazard
@@ -60,6 +61,8 @@ class Options:
     budget: float | None = None
     experiments: bool = True
     ignore: tuple[str, ...] = ()
+    #: functions to compare launches with, as they were given (`experiment/references.py`)
+    reference: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,13 @@ class Work:
     def environment(self) -> dict[str, str]:
         """The variables that the script set before its imports: experiments must see them, too."""
         return variables_set(self.facts.get("run.env"))
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The user's functions with which launches are compared."""
+        options = self.options
+        script = Path(options.script) if options.script else None
+        return tuple(read_reference(text, script, Path(options.cwd)) for text in options.reference)
 
     def script_runner(self) -> ScriptRunner:
         """Runs changed copies of the script in the folder of this step; to be used as a context manager."""

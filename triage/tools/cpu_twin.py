@@ -13,6 +13,7 @@ from triage.numerics.pattern import pattern_of
 from triage.numerics.steps import beyond_rounding
 from triage.tools.base import Result, Work
 from triage.tools.compared import Seen, observed_run
+from triage.tools.given_references import said
 from triage.tools.reruns import TWIN
 from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, unchanged, wrong, wrong_on_twin
 
@@ -25,7 +26,7 @@ SPEC = ToolSpec(
     "cpu-twin",
     "compute the kernels on the CPU, as they are written",
     adds=(
-        "twin.verdict", "twin.computed", "twin.failed", "twin.gross", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where",
+        "twin.verdict", "twin.computed", "twin.failed", "twin.gross", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where", "reference.agreed",
     ),
     seconds=lambda facts: 5.0 + 2.0 * float(facts.get("run.seconds") or 0.0),
 )  # fmt: skip
@@ -45,21 +46,23 @@ def run(work: Work) -> Result:
     try:
         with work.script_runner() as runner:
             shown = runner.run(candidate, min(longest, max(work.seconds, 1.0), work.options.timeout))
-            run = read(read_events(shown.directory), shown.status, runner.blob)
+            events = read_events(shown.directory)
+            run = read(events, shown.status, runner.blob)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the twin cannot be run: {error}")
     if shown.status == "infra_error":
         return Result(status=StepStatus.FAILED, detail=f"the twin came to no end: {shown.why}")
     verdict = "disagrees" if right and run.verdict == "mismatched" else run.verdict
-    hazards = _hazards(verdict, run, device.run if device else None)
+    asked = said(work.references if run.computed else (), events, run, twin=True, source=SPEC.name)
+    hazards = [*_hazards(verdict, run, device.run if device else None), *asked.hazards]
     return Result(
         status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if verdict == "matched" else StepOutcome.UNKNOWN,
         detail=_detail(verdict, run, shown.seconds),
-        facts=(*_facts(verdict, run), *_gross(verdict, device), *_where(work, shown)),
+        facts=(*_facts(verdict, run), *_gross(verdict, device), *_where(work, shown), *asked.facts),
         hazards=(*hazards, *blind(run)),
-        checked=tuple(_checked(run)),
-        not_checked=tuple(_not_checked(run)),
+        checked=(*_checked(run), *asked.checked),
+        not_checked=(*_not_checked(run), *asked.not_checked),
     )
 
 
@@ -121,7 +124,7 @@ def _gross(verdict: str, seen: Seen | None) -> list[Fact]:
 def _where(work: Work, shown: Shown) -> list[Fact]:
     """Where the run lies, for the steps after this one."""
     return [
-        Fact("twin.dir", str(shown.directory.relative_to(work.case.path)), source=SPEC.name),
+        Fact("twin.dir", str(shown.directory.relative_to(work.case.path.absolute())), source=SPEC.name),
         Fact("twin.status", shown.status, source=SPEC.name),
         Fact("twin.seconds", shown.seconds, unit="s", caliber=Caliber.WALL, source=SPEC.name),
     ]
@@ -132,19 +135,23 @@ def _detail(verdict: str, run: TwinRun, seconds: float) -> str:
     if run.made_up:
         launches += f", {sum(run.made_up.values())} not"
     said = {
-        "matched": "what the script compares agrees",
-        "mismatched": "the script's own check fails",
-        "disagrees": "the script's own check fails here, and passed on the device",
+        "matched": "what is compared agrees",
+        "mismatched": "the given reference does not agree" if _asked_and_wrong(run) else "the script's own check fails",
+        "disagrees": "the same check fails here, and passed on the device",
         "unknown": "nothing was compared that says something",
     }
     return f"{launches} in {seconds:.1f} s; {said[verdict]}"
+
+
+def _asked_and_wrong(run: TwinRun) -> bool:
+    return any(c.asked_for and not c.matched for c in run.comparisons)
 
 
 def _checked(run: TwinRun) -> list[str]:
     if not run.computed:
         return []
     some = f"{run.computed} launch{'es' * (run.computed != 1)} on the CPU twin"
-    agree = sum(c.matched and not c.vacuous for c in run.comparisons)
+    agree = sum(c.matched and not c.vacuous and not c.asked_for for c in run.comparisons)
     compared = f"; {agree} comparison{'s' * (agree != 1)} agreed" if agree else ""
     return [f"the values of {some}{compared} [computed here]"]
 

@@ -32,6 +32,7 @@ from triage.model import (
 from triage.readers import from_event
 from triage.tools.base import Result, Work
 from triage.tools.error_facts import ADDS, error_facts
+from triage.tools.given_references import said
 from triage.tools.twin_runs import blind, hidden, of_mismatch, wrong
 
 SPEC = ToolSpec(
@@ -42,7 +43,7 @@ SPEC = ToolSpec(
         *ADDS, "kernels.count", "kernels.failing",
         "kernel.failed", "kernel.name", "kernel.file", "kernel.line", "launches.count", "launches.virtual",
         "comparison.verdict", "comparison.function", "tilelang.version",
-        "run.killed_by", "run.env", "run.check", "errors.handled", "warnings.count",
+        "reference.agreed", "run.killed_by", "run.env", "run.check", "errors.handled", "warnings.count",
     ),
     essential=True,
 )  # fmt: skip
@@ -68,6 +69,7 @@ def run(work: Work) -> Result:
         arch=options.arch or process.DEFAULT_ARCH,
         arch_source="argument" if options.arch else "default",
         call=options.call,
+        references=work.references,
     )
     done = process.run_subject(
         subject,
@@ -89,7 +91,7 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     facts = [*_run_facts(done, work, virtual), *_error_facts(work, errors, greeted(events)), *_kernel_facts(kernels)]
     ended = done.exit.status
     seen = read(events, ended, work.case.get)
-    facts += _comparison_facts(events, seen.verdict == "mismatched")
+    facts += _comparison_facts(events, seen)
     launches = sum(e["type"] == "launch.begin" for e in events)
     made_up = sum(e["type"] == "launch.begin" and bool(e.get("virtual")) for e in events)
     warnings = sum(e["type"] == "warning" and e.get("origin") != OWN for e in events) or int(
@@ -103,17 +105,18 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     environment = _environment(work, events, virtual)
     if environment.tilelang:
         facts.append(Fact("tilelang.version", environment.tilelang, source="events"))
+    asked = said(work.references, events, seen, twin=False, source=SPEC.name)
     return Result(
         status=StepStatus.TIMED_OUT if ended == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.CLEAN if ended == "succeeded" else StepOutcome.FINDING,
         detail=_how_it_ended(done.exit),
-        facts=tuple(facts),
-        hazards=(*_failed_check(seen, errors), *hidden(seen), *blind(seen)),
+        facts=(*facts, *asked.facts),
+        hazards=(*_failed_check(seen, errors), *hidden(seen), *blind(seen), *asked.hazards),
         kernels=tuple(kernels.values()),
         environments=(environment,),
         artifacts=tuple(_artifacts(work, done)),
-        checked=tuple(_checked(kernels, launches, made_up, ended, greeted(events))),
-        not_checked=tuple(_not_checked(events, kernels, launches, made_up, subject)),
+        checked=(*_checked(kernels, launches, made_up, ended, greeted(events)), *asked.checked),
+        not_checked=(*_not_checked(events, kernels, launches, made_up, subject), *asked.not_checked),
     )
 
 
@@ -176,32 +179,35 @@ def _kernel_facts(kernels: Mapping[str, Kernel]) -> list[Fact]:
 
 
 def _failed_check(seen: TwinRun, errors: Sequence[Mapping[str, Any]]) -> list[Hazard]:
-    """The check of its results with which a script ended, where a device computed them."""
+    """The check of its results with which a script ended where a device computed them, or the user's reference that they do not agree with."""
+    given = [c for c in seen.comparisons if c.asked_for and not c.matched]
+    if given:
+        return [of_mismatch("off-given-reference", given[-1], found_by=FoundBy.FRAME.value)]
     if seen.verdict != "mismatched":
         return []
     last = next((e for e in reversed(errors) if not e.get("handled")), None)
     frames = (last or {}).get("error", {}).get("frames") or ()
     own = next((Place(f["file"], int(f["line"])) for f in reversed(frames) if f.get("user")), None)
     compared = wrong(seen)
-    return [
-        of_mismatch(
-            "wrong-on-device", compared, at=(compared.at if compared else None) or own, found_by=FoundBy.FRAME.value
-        )
-    ]
+    at = (compared.at if compared else None) or own
+    return [of_mismatch("wrong-on-device", compared, at=at, found_by=FoundBy.FRAME.value)]
 
 
-def _comparison_facts(events: Sequence[Mapping[str, Any]], failed: bool) -> list[Fact]:
-    """One verdict for each comparison, and one for the run if its check `failed`; made-up results never mismatch."""
+def _comparison_facts(events: Sequence[Mapping[str, Any]], seen: TwinRun) -> list[Fact]:
+    """One verdict for each comparison, and one for the run if its check failed; one over virtual results is never a mismatch, nor one that
+    nobody set a tolerance for and that rounding explains."""
+    agreed = {c.id for c in seen.comparisons if c.matched}
     facts = []
     for event in events:
         if event["type"] != "compare":
             continue
         made_up = bool(event.get("virtual")) or event.get("matched") is None
-        verdict = "virtual" if made_up else "matched" if event.get("matched") else "mismatched"
+        verdict = "virtual" if made_up else "matched" if str(event.get("id")) in agreed else "mismatched"
         caliber = Caliber.VIRTUAL if made_up else Caliber.OBSERVED
         about = f"comparison:{event.get('id')}"
         facts.append(Fact("comparison.verdict", verdict, about, caliber=caliber, source="events"))
         facts.append(Fact("comparison.function", str(event.get("function")), about, source="events"))
+    failed = seen.verdict == "mismatched"
     of_run = {"comparison.verdict": "mismatched", "run.check": "failed"} if failed else {}
     return [*facts, *(Fact(name, value, source="events") for name, value in of_run.items())]
 

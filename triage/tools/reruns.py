@@ -31,7 +31,8 @@ def candidate(work: Work) -> Candidate | None:
     source = work.script_source
     if source is None:
         return None
-    return Candidate(source, options.argv, options.call, twin=None if on_device(work) else (), seed=SEED)
+    twin = None if on_device(work) else ()
+    return Candidate(source, options.argv, options.call, twin=twin, seed=SEED, references=work.references)
 
 
 def runner(work: Work) -> ScriptRunner:

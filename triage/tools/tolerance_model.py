@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from triage.experiment.tolerances import Judged, judge
+from triage.experiment.explained import explained
+from triage.experiment.tolerances import Judged
 from triage.experiment.twin import Compared
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
@@ -20,8 +21,6 @@ SPEC = ToolSpec(
     adds=("mismatch.within_model", "mismatch.relative_error", "tolerance.rtol", "tolerance.atol"),
     seconds=lambda facts: 1.0,
 )
-#: what no right kernel does, and after which its values are no matter of rounding
-UNSOUND = frozenset({"uninitialized-read", "never-written", "collision"})
 
 
 def run(work: Work) -> Result:
@@ -48,19 +47,9 @@ def run(work: Work) -> Result:
 
 
 def _judged(seen: Seen, compared: Compared) -> Judged:
-    if compared.mismatch is None:
-        return Judged(None, "the shapes differ")
-    written = compared.written[0] if compared.written else None
-    launch = next((e for e in seen.events if e["type"] == "twin" and written and e.get("launch") == written.launch), {})
-    kinds = {str(h.get("kind")) for h in seen.run.happenings if written and h.get("kernel") == written.kernel}
-    return judge(
-        compared.mismatch,
-        seen.record(written.kernel) if written else None,
-        written.argument if written else "",
-        launch.get("magnitudes") or {},
-        tensor_cores=not seen.twin,
-        sound=not kinds & UNSOUND,
-    )
+    return explained(
+        compared.mismatch, compared.written, seen.events, seen.run.happenings, seen.record, seen.twin
+    )  # fmt: skip
 
 
 def _hazards(compared: Compared, judged: Judged, alone: bool) -> tuple[Hazard, ...]:

@@ -29,7 +29,10 @@ TOLD = frozenset({"mismatches-cover-a-tile", "atol-covers-all", "loose"})
 def unchanged(work: Work) -> Candidate | None:
     """The script as it ran, to be run in twin mode; None where it cannot be read."""
     source = work.script_source
-    return None if source is None else Candidate(source, work.options.argv, work.options.call, twin=())
+    options = work.options
+    return (
+        None if source is None else Candidate(source, options.argv, options.call, twin=(), references=work.references)
+    )
 
 
 def lines_of(record: KernelRecord, file: str) -> set[int]:
@@ -45,8 +48,10 @@ def lines_of(record: KernelRecord, file: str) -> set[int]:
 
 
 def wrong(run: TwinRun) -> Compared | None:
-    """The failed comparison to speak of: the last one, which ended the script if any did."""
+    """The failed comparison to speak of: the last one, which ended the script if any did; else one that the user asked for."""
     failed = [c for c in run.comparisons if not c.matched]
+    if run.ended == "succeeded":
+        failed = [c for c in failed if c.asked_for] or failed
     return failed[-1] if failed else None
 
 
