@@ -90,6 +90,12 @@ def _relative(found: Differences) -> float | None:
 
 
 def _by_sum(made: Sum, found: Differences, magnitudes: Mapping[str, Sequence[float]], tensor_cores: bool) -> Judged:
+    if format_of(made.kept).exact and not format_of(made.accumulator).exact:
+        return Judged(
+            None,
+            f"which real sums come to the next {made.kept} depends on how many lie beside a border of two",
+            sum=made,
+        )
     sizes = _sizes(made, magnitudes)
     model = _reduction(made, found) if made.kind == "elements" else _dot(made, found, sizes, tensor_cores)
     measured = _measured(made, found, sizes)
