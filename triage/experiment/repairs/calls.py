@@ -18,6 +18,8 @@ SWAPPED = {
 }  # fmt: skip
 #: base-2 exponentials want their argument in this unit
 LOG2_E = "1.4426950408889634"
+#: … and logarithms to base 2 give it in this one
+LN_2 = "0.6931471805599453"
 REGISTERS = ("alloc_fragment", "alloc_local", "alloc_var")
 #: what a value is accumulated in that should not lose any of it
 WIDE = '"float32"'
@@ -36,6 +38,9 @@ def edit_call(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
         draft.swap(statement, node.args[0], lost, MOVABLE, USUAL if name == "exp2" else RARE)
         draft.swap(statement, node.args[0], extra, MOVABLE, LESS_USUAL if name == "exp" else RARE)
         draft.swap(statement, node.args[0], f"-({old})", MOVABLE, LESS_USUAL)
+    if name in ("log", "log2"):
+        unit = LOG2_E if name == "log" else LN_2
+        draft.swap(statement, node, f"({draft.text.of(node)} * {unit})", MOVABLE, LESS_USUAL)
     if name in ("clear", "fill"):
         _initial(draft, statement, node)
     if name == "gemm":

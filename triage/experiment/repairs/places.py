@@ -17,6 +17,7 @@ ACCUMULATING = {"gemm": 2} | dict.fromkeys(
 
 def edit_place(draft: Draft, statement: ast.stmt, body: list[ast.stmt], number: int) -> None:
     """Leave a statement out, or do it before or after others, or before the loops around it, or in the one behind it."""
+    draft.family = "place"
     if not draft.scope.movable(statement):
         return
     if len(body) > 1 or draft.scope.loops(statement):

@@ -6,11 +6,12 @@ import ast
 import difflib
 import functools
 import re
+from collections.abc import Collection
 
 from triage.experiment.repairs.syntax import ALLOCATING, called, declares, launches, names_in, target_names
 
 #: how many other names are tried in the place of one
-ALTERNATIVES = 8
+ALTERNATIVES = 10
 #: parameters of a factory that are no sizes
 NO_SIZE = re.compile("dtype|thread|stage|causal|policy")
 #: parameters of a kernel that are memory are annotated so
@@ -22,8 +23,14 @@ PARALLEL = ("Parallel", "Vectorized", "vectorized")
 class Scope:
     """One outermost function around a kernel."""
 
-    def __init__(self, function: ast.FunctionDef) -> None:
+    def __init__(
+        self, function: ast.FunctionDef, constants: Collection[str] = (), numbers: Collection[float] = ()
+    ) -> None:
         self.function = function
+        #: the fractions that stand anywhere in the module
+        self.numbers = tuple(numbers)
+        #: the numbers of the module that the function speaks of
+        self.constants = [name for name in constants if name in names_in(function)]
         self.kernels = [n for n in ast.walk(function) if isinstance(n, ast.With) and launches(n)]
         #: the allocation of each buffer
         self.buffers: dict[str, ast.Call] = {}
@@ -79,6 +86,7 @@ class Scope:
         """What the factory is given and makes of it, and numbers that the kernel is given."""
         found = dict.fromkeys(_numbers(self.function))
         found |= dict.fromkeys(name for statement in self.beside() for name in self._named(statement))
+        found |= dict.fromkeys(self.constants)
         return [name for name in found if name not in self.buffers and not NO_SIZE.search(name)]
 
     @staticmethod
@@ -89,6 +97,13 @@ class Scope:
             if isinstance(node, ast.Assign) and not isinstance(node.value, (ast.Lambda, ast.JoinedStr)):
                 text = isinstance(node.value, ast.Constant) and not isinstance(node.value.value, (int, float))
                 found += [] if text else [target.id for target in node.targets if isinstance(target, ast.Name)]
+                if isinstance(node.value, ast.Call) and called(node.value) in ("const", "dynamic", "symbolic"):
+                    found += [
+                        name
+                        for target in node.targets
+                        if isinstance(target, ast.Tuple)
+                        for name in target_names(target)
+                    ]
         return found
 
     @functools.cached_property
@@ -102,11 +117,30 @@ class Scope:
                 found[node.arg] = len(shape.elts) if isinstance(shape, (ast.Tuple, ast.List)) else 0
         return found
 
+    def shape_of(self, name: str) -> list[ast.expr]:
+        """How far the dimensions of a tensor that the kernel is given go, where its annotation says so."""
+        for node in (n for n in ast.walk(self.function) if isinstance(n, ast.arg) and n.arg == name):
+            given = node.annotation.args if isinstance(node.annotation, ast.Call) else []
+            if given and isinstance(given[0], (ast.Tuple, ast.List)):
+                return list(given[0].elts)
+        return []
+
+    def is_count(self, node: ast.expr) -> bool:
+        """Whether an expression is one of whole numbers: counters, sizes and what is computed of them."""
+        return names_in(node) <= {*self.counters, *self.sizes, *self.scalars} and not any(
+            isinstance(n, (ast.Subscript, ast.Call, ast.Div)) for n in ast.walk(node)
+        )
+
+    @functools.cached_property
+    def given(self) -> list[str]:
+        """The sizes that the function is given."""
+        return [name for name in _numbers(self.function) if name in self.sizes]
+
     def alike(self, name: str, statement: ast.stmt) -> list[str]:
         """Other names of the same sort that a statement can use, the likeliest first: counters, sizes, or values that a
         statement gives a name, which stand for either."""
         if name in self.sizes:
-            near = sorted(self.sizes, key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
+            near = sorted(self.sizes, key=lambda other: -_likeness(name, other))
             group = [*near, *self.scalars]
         elif name in self.counters or name in self.scalars:
             around = (counter for loop in self.loops(statement) for counter in target_names(loop.target))
@@ -175,6 +209,13 @@ class Scope:
 
     def movable(self, statement: ast.stmt) -> bool:
         return isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)) and not declares(statement)
+
+
+@functools.cache
+def _likeness(one: str, other: str) -> float:
+    """How alike two names are; whether letters are large says what sort of name it is, so that it counts half."""
+    exactly, roughly = ((one, other), (one.lower(), other.lower()))
+    return sum(difflib.SequenceMatcher(None, *pair).ratio() for pair in (exactly, roughly)) / 2
 
 
 def _numbers(function: ast.FunctionDef) -> list[str]:
