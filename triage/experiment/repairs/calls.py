@@ -6,6 +6,7 @@ import ast
 
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
+from triage.experiment.repairs.scope import likeness
 from triage.experiment.repairs.syntax import OPERATORS, called, names_in
 
 #: what a function is taken for, by its last name: first what is, often
@@ -117,15 +118,19 @@ def _allocated(draft: Draft, statement: ast.stmt, node: ast.Call, name: str) -> 
 
 
 def _other_buffers(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
-    """Another buffer of the same shape in the place of an argument."""
+    """Another buffer of the same shape in the place of an argument, the likest names of the same type first."""
+    draft.family = "buffer"
     for argument in (a for a in node.args if isinstance(a, ast.Name)):
         own = draft.scope.buffers.get(argument.id)
         if own is None or not own.args:
             continue
-        shape = draft.text.of(own.args[0])
-        for name, call in draft.scope.buffers.items():
-            if name != argument.id and call.args and draft.text.of(call.args[0]) == shape:
-                draft.swap(statement, argument, name, "statement", RARE)
+        said = [draft.text.of(part) for part in own.args]
+        others = {name: [draft.text.of(part) for part in call.args] for name, call in draft.scope.buffers.items()}
+        alike = [name for name, parts in others.items() if name != argument.id and parts[:1] == said[:1]]
+        alike.sort(key=lambda name: (others[name] != said, -likeness(name, argument.id)))
+        for number, name in enumerate(alike):
+            grade = LESS_USUAL if number < 2 and others[name] == said else RARE
+            draft.swap(statement, argument, name, "statement", grade)
 
 
 def _backwards(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:

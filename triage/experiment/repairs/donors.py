@@ -77,11 +77,13 @@ class Donors:
         return found
 
     def counts(self, value: ast.expr) -> bool:
-        """Whether a value is computed of counters and sizes, and of elements of tensors if there is a counter beside them."""
+        """Whether a value is computed of counters and sizes, and of elements of tensors only if one of these stands beside them."""
         plain = (ast.Name, ast.Constant, ast.BinOp, ast.Subscript, ast.operator, ast.expr_context, ast.Tuple)
         known = {*self.scope.counters, *self.scope.sizes, *self.scope.scalars, *self.scope.memory}
         names = names_in(value)
-        return names <= known and bool(names) and all(isinstance(node, plain) for node in ast.walk(value))
+        within = {id(n) for part in ast.walk(value) if isinstance(part, ast.Subscript) for n in ast.walk(part)}
+        beside = [n for n in ast.walk(value) if isinstance(n, ast.Name) and id(n) not in within]
+        return names <= known and bool(beside) and all(isinstance(node, plain) for node in ast.walk(value))
 
     @functools.cached_property
     def terms(self) -> list[Part]:

@@ -31,7 +31,7 @@ def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: b
     """All edits within one expression; `bounds` for one that says how far something goes, as an index does."""
     for node, inside in walk(root):
         index = inside or bounds
-        draft.family = type(node).__name__
+        draft.family = type(node).__name__ + (f" {node.col_offset}" if isinstance(node, ast.Constant) else "")
         if isinstance(node, ast.BinOp):
             _operator(draft, statement, node, index)
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -73,6 +73,7 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
 def _left_out(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
     """One operand alone. Of a value, what is too much here may as well be missing elsewhere."""
     if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)):
+        draft.family = "left out"
         kind = "offset" if index else MOVABLE
         grade = RARE if index and isinstance(node.op, ast.Mult) else LESS_USUAL
         draft.swap(statement, node, f"({draft.text.of(node.left)})", kind, grade)
@@ -82,6 +83,7 @@ def _left_out(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
 
 def _divisions(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
     """Rounded up; by more than one size; by how often a size goes into another."""
+    draft.family = "division"
     if isinstance(node.op, ast.FloorDiv) and index:
         new = f"T.ceildiv({draft.text.of(node.left)}, {draft.text.of(node.right)})"
         draft.swap(statement, node, new, "bounds")

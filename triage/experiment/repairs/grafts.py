@@ -6,7 +6,6 @@ The right text often stands a few lines above, in the statement that the wrong o
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import re
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from triage.experiment.repairs.calls import LOG2_E
 from triage.experiment.repairs.donors import Donors, Part, rank
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
+from triage.experiment.repairs.scope import likeness
 from triage.experiment.repairs.syntax import (
     OPERATORS,
     called,
@@ -88,19 +88,22 @@ def _longer(draft: Draft, statement: ast.stmt, donors: Donors, index: ast.expr, 
     own = {draft.text.of(term) for _, term in terms_of(index)}
     sizes = {*draft.scope.sizes}
     moving = {*draft.scope.blocks, *draft.scope.counters_around(statement), *draft.scope.scalars}
-    old, here = draft.text.of(index), names_in(index)
+    old, here = draft.text.of(index), draft.scope.meant(names_in(index))
     for term in donors.terms:
-        if term.text in own or (term.names - sizes) & here or not donors.available(term.names, statement):
+        new_names = draft.scope.meant(term.names) - sizes
+        if term.text in own or new_names & here or not donors.available(term.names, statement):
             continue
         new = f"{old} - {term.text}" if term.symbol == "-" else f"{term.text} + {old}"
-        missing = term.names & moving and not term.names & moving & names_in(around)
+        missing = term.names & moving and not term.names & moving & draft.scope.meant(names_in(around))
         draft.swap(statement, index, new, "offset", USUAL if missing else LESS_USUAL)
     within = (ast.Mult, ast.FloorDiv, ast.Mod)
     for node in (n for n in ast.walk(index) if isinstance(n, ast.BinOp) and isinstance(n.op, within)):
         first = draft.text.of(node.left)
         if isinstance(node.left, ast.Name) and node.left.id in draft.scope.counters:
             for term in donors.terms:
-                fits = not (term.names - sizes) & here and isinstance(term.node, (ast.BinOp, ast.Name))
+                fits = not (draft.scope.meant(term.names) - sizes) & here and isinstance(
+                    term.node, (ast.BinOp, ast.Name)
+                )
                 if fits and term.symbol == "+" and donors.available(term.names, statement):
                     draft.swap(statement, node.left, f"({term.text} + {first})", "offset", LESS_USUAL)
 
@@ -132,8 +135,8 @@ def _as_elsewhere(draft: Draft, statement: ast.stmt, donors: Donors, index: ast.
         and isinstance(part.node, (ast.BinOp, ast.Subscript))
         and donors.available(part.names, statement)
     ]
-    likeness = [-difflib.SequenceMatcher(None, old, part.text).ratio() for part in others]
-    nearest = sorted(zip(likeness, range(len(others)), strict=True))[:NEAREST]
+    alike = [-likeness(old, part.text) for part in others]
+    nearest = sorted(zip(alike, range(len(others)), strict=True))[:NEAREST]
     for turn, (_, number) in enumerate(nearest):
         draft.swap(statement, index, others[number].text, "index", USUAL if turn < 2 else LESS_USUAL)
 
@@ -220,7 +223,7 @@ def _other_buffer(draft: Draft, statement: ast.stmt, node: ast.Subscript) -> Non
     shapes = {name: draft.text.of(call.args[0]) for name, call in draft.scope.buffers.items() if call.args}
     own = node.value.id
     alike = [name for name, shape in shapes.items() if name != own and shape == shapes.get(own)]
-    alike.sort(key=lambda name: -difflib.SequenceMatcher(None, own, name).ratio())
+    alike.sort(key=lambda name: -likeness(name, own))
     for number, name in enumerate(alike):
         draft.swap(statement, node.value, name, "statement", LESS_USUAL if number < 2 else RARE)
 
@@ -228,11 +231,12 @@ def _other_buffer(draft: Draft, statement: ast.stmt, node: ast.Subscript) -> Non
 def _values(draft: Draft, statement: ast.stmt, donors: Donors) -> None:
     """What is stored, with an element taken off, or divided or multiplied by it: a maximum, a sum, a weight that is there and not used."""
     draft.family = "value"
-    store = isinstance(statement, (ast.Assign, ast.AugAssign))
-    place = (statement.targets[0] if isinstance(statement, ast.Assign) else statement.target) if store else None  # type: ignore[union-attr]
+    if not isinstance(statement, (ast.Assign, ast.AugAssign)):
+        return
+    place = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     if not isinstance(place, ast.Subscript):
         return
-    value: ast.expr = statement.value  # type: ignore[union-attr]
+    value = statement.value
     if isinstance(value, ast.Name) and value.id in draft.scope.counters:
         _longer(draft, statement, donors, value, value)
     for node in (n for n in ast.walk(value) if isinstance(n, ast.Subscript)):
@@ -270,7 +274,8 @@ def _by_rows(draft: Draft, statement: ast.stmt, donors: Donors, place: ast.Subsc
 
 
 def _in_order(node: ast.AST) -> list[str]:
-    return [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+    names = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
+    return [n.id for n in sorted(names, key=lambda n: (n.lineno, n.col_offset))]
 
 
 # ---------------------------------------------------------------------------------------------- statements as a whole
@@ -352,7 +357,8 @@ def edit_loads(draft: Draft, statement: ast.stmt, donors: Donors) -> list[ast.ex
     """The expressions of a statement that parts may be put in; a number of the kernel may itself be a term short."""
     roots = list(expressions(statement))
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-        if donors.counts(statement.value) or isinstance(statement.value, ast.Subscript):
+        value = statement.value
+        if donors.counts(value) or (isinstance(value, ast.Subscript) and rank(value) == 1):
             _longer(draft, statement, donors, statement.value, statement.value)
             _strided(draft, statement, statement.value)
     return roots

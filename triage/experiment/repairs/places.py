@@ -83,6 +83,11 @@ def _cleared(draft: Draft, statement: ast.stmt, buffer: str) -> None:
             return
         says = f"with `{clear}` before the loop of line {loop.lineno}"
         parallel = kind_of(loop) == "Parallel"
+        before = draft.scope.initialized_before(loop, buffer)  # which then stands in the wrong place
         draft.add(
-            statement, "initial value", says, draft.text.before(loop, clear), rare=LESS_USUAL if parallel else USUAL
+            before or statement,
+            "initial value",
+            says,
+            draft.text.before(loop, clear),
+            rare=LESS_USUAL if parallel else USUAL,
         )

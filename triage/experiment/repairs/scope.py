@@ -6,7 +6,7 @@ import ast
 import difflib
 import functools
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from triage.experiment.repairs.syntax import ALLOCATING, called, declares, launches, names_in, target_names
 
@@ -87,7 +87,8 @@ class Scope:
         found = dict.fromkeys(_numbers(self.function))
         found |= dict.fromkeys(name for statement in self.beside() for name in self._named(statement))
         found |= dict.fromkeys(self.constants)
-        return [name for name in found if name not in self.buffers and not NO_SIZE.search(name)]
+        tensors = {*self.buffers, *self._in_body}
+        return [name for name in found if name not in tensors and not NO_SIZE.search(name)]
 
     @staticmethod
     def _named(root: ast.AST) -> list[str]:
@@ -115,6 +116,19 @@ class Scope:
                 given = node.annotation.args if isinstance(node.annotation, ast.Call) else []
                 shape = given[0] if given else None
                 found[node.arg] = len(shape.elts) if isinstance(shape, (ast.Tuple, ast.List)) else 0
+        return found | {name: len(shape) for name, shape in self._in_body.items()}
+
+    @functools.cached_property
+    def _in_body(self) -> dict[str, list[ast.expr]]:
+        """The shapes of tensors of which the body says what they are (`x: T.Tensor(shape, …)`), or makes them (`T.empty`)."""
+        found: dict[str, list[ast.expr]] = {}
+        for node in (n for n in ast.walk(self.function) if isinstance(n, (ast.AnnAssign, ast.Assign))):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            call = node.annotation if isinstance(node, ast.AnnAssign) else node.value
+            if isinstance(call, ast.Call) and called(call) in (*MEMORY, "empty") and isinstance(target, ast.Name):
+                shape = call.args[0] if call.args else None
+                if isinstance(shape, (ast.Tuple, ast.List)):
+                    found[target.id] = list(shape.elts)
         return found
 
     def shape_of(self, name: str) -> list[ast.expr]:
@@ -123,7 +137,24 @@ class Scope:
             given = node.annotation.args if isinstance(node.annotation, ast.Call) else []
             if given and isinstance(given[0], (ast.Tuple, ast.List)):
                 return list(given[0].elts)
-        return []
+        return self._in_body.get(name, [])
+
+    def meant(self, names: Iterable[str]) -> set[str]:
+        """Names, and those that the values of the kernel among them were computed of."""
+        found: set[str] = set()
+        coming = set(names)
+        while coming:
+            found |= coming
+            coming = {name for known in coming for name in self._made_of.get(known, ())} - found
+        return found
+
+    @functools.cached_property
+    def _made_of(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for node in (n for kernel in self.kernels for n in ast.walk(kernel) if isinstance(n, ast.Assign)):
+            for target in (target for target in node.targets if isinstance(target, ast.Name)):
+                found.setdefault(target.id, set()).update(names_in(node.value))
+        return found
 
     def is_count(self, node: ast.expr) -> bool:
         """Whether an expression is one of whole numbers: counters, sizes and what is computed of them."""
@@ -140,7 +171,7 @@ class Scope:
         """Other names of the same sort that a statement can use, the likeliest first: counters, sizes, or values that a
         statement gives a name, which stand for either."""
         if name in self.sizes:
-            near = sorted(self.sizes, key=lambda other: -_likeness(name, other))
+            near = sorted(self.sizes, key=lambda other: -likeness(name, other))
             group = [*near, *self.scalars]
         elif name in self.counters or name in self.scalars:
             around = (counter for loop in self.loops(statement) for counter in target_names(loop.target))
@@ -207,12 +238,22 @@ class Scope:
                 return True
         return False
 
+    def initialized_before(self, loop: ast.stmt, buffer: str) -> ast.stmt | None:
+        """The statement of a kernel that sets a whole buffer before a loop, the last one if there are more."""
+        found = None
+        for statement in (n for kernel in self.kernels for n in ast.walk(kernel) if isinstance(n, ast.Expr)):
+            call = statement.value
+            if isinstance(call, ast.Call) and called(call) in ("clear", "fill") and call.args:
+                if statement.lineno < loop.lineno and names_in(call.args[0]) == {buffer}:
+                    found = statement
+        return found
+
     def movable(self, statement: ast.stmt) -> bool:
         return isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)) and not declares(statement)
 
 
 @functools.cache
-def _likeness(one: str, other: str) -> float:
+def likeness(one: str, other: str) -> float:
     """How alike two names are; whether letters are large says what sort of name it is, so that it counts half."""
     exactly, roughly = ((one, other), (one.lower(), other.lower()))
     return sum(difflib.SequenceMatcher(None, *pair).ratio() for pair in (exactly, roughly)) / 2
