@@ -96,7 +96,8 @@ class Donors:
                     if names and not names & self.lanes and not isinstance(term, ast.Compare):
                         text = self.text.of(term)
                         found.setdefault((symbol, text), Part(text, symbol, names, term))
-        return list(found.values())[:MOST_PARTS]
+        longest_first = sorted(found.values(), key=lambda part: isinstance(part.node, (ast.Name, ast.Constant)))
+        return longest_first[:MOST_PARTS]
 
     @functools.cached_property
     def indices(self) -> list[Part]:

@@ -69,7 +69,7 @@ def _indices(draft: Draft, statement: ast.stmt, donors: Donors, node: ast.Subscr
             _longer(draft, statement, donors, start, node)
             _strided(draft, statement, start)
             _as_elsewhere(draft, statement, donors, start)
-            for tensor in (name for name, dimensions in draft.scope.unread.items() if dimensions == 1):
+            for tensor in draft.scope.unread_places:
                 draft.swap(statement, start, f"{tensor}[{draft.text.of(start)}]", "index")
 
 
@@ -84,10 +84,10 @@ def _counter(draft: Draft, statement: ast.stmt, node: ast.AST, zero: ast.expr) -
 
 def _longer(draft: Draft, statement: ast.stmt, donors: Donors, index: ast.expr, around: ast.AST) -> None:
     """An index with one more term, of those that other indices have."""
-    draft.family = "term"
+    draft.family = f"term {index.col_offset}"
     own = {draft.text.of(term) for _, term in terms_of(index)}
-    sizes = {*draft.scope.sizes}
-    moving = {*draft.scope.blocks, *draft.scope.counters_around(statement), *draft.scope.scalars}
+    sizes, blocks = {*draft.scope.sizes}, {*draft.scope.blocks}
+    moving = {*blocks, *draft.scope.counters_around(statement), *draft.scope.scalars}
     old, here = draft.text.of(index), draft.scope.meant(names_in(index))
     for term in donors.terms:
         new_names = draft.scope.meant(term.names) - sizes
@@ -95,6 +95,7 @@ def _longer(draft: Draft, statement: ast.stmt, donors: Donors, index: ast.expr, 
             continue
         new = f"{old} - {term.text}" if term.symbol == "-" else f"{term.text} + {old}"
         missing = term.names & moving and not term.names & moving & draft.scope.meant(names_in(around))
+        missing = missing and not (blocks & here and blocks & new_names)  # an axis has one start of a tile
         draft.swap(statement, index, new, "offset", USUAL if missing else LESS_USUAL)
     within = (ast.Mult, ast.FloorDiv, ast.Mod)
     for node in (n for n in ast.walk(index) if isinstance(n, ast.BinOp) and isinstance(n.op, within)):

@@ -206,6 +206,12 @@ class Scope:
         return {name: rank for name, rank in self.memory.items() if name not in spoken_of}
 
     @functools.cached_property
+    def unread_places(self) -> list[str]:
+        """Of these, the lists of whole numbers, such as positions or rows."""
+        arguments = (n for n in ast.walk(self.function) if isinstance(n, ast.arg) and self.unread.get(n.arg) == 1)
+        return [node.arg for node in arguments if node.annotation is not None and "int" in ast.dump(node.annotation)]
+
+    @functools.cached_property
     def unused(self) -> list[str]:
         """Names that nothing reads: what should have been part of some value."""
         read: set[str] = set()
@@ -243,9 +249,10 @@ class Scope:
         found = None
         for statement in (n for kernel in self.kernels for n in ast.walk(kernel) if isinstance(n, ast.Expr)):
             call = statement.value
-            if isinstance(call, ast.Call) and called(call) in ("clear", "fill") and call.args:
-                if statement.lineno < loop.lineno and names_in(call.args[0]) == {buffer}:
-                    found = statement
+            if not isinstance(call, ast.Call) or called(call) not in ("clear", "fill") or not call.args:
+                continue
+            if statement.lineno < loop.lineno and names_in(call.args[0]) == {buffer}:
+                found = statement
         return found
 
     def movable(self, statement: ast.stmt) -> bool:
