@@ -349,6 +349,8 @@ def edit_factory(draft: Draft, statement: ast.stmt) -> None:
     )
     if real:
         draft.swap(statement, value, f"({whole}) * {LOG2_E}", "scale", LESS_USUAL)
+    if any(isinstance(n, (ast.FloorDiv, ast.Mod)) for n in ast.walk(value)):
+        return  # a share: of more than all there is, the first block would do the work of the others, too
     for size in (size for size in draft.scope.given if size not in used and size != own):
         new = f"({whole}) * {size}" + ("**-0.5" if real else "")
         draft.swap(statement, value, new, "scale", LESS_USUAL)

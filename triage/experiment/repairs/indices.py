@@ -75,7 +75,8 @@ def edit_name(draft: Draft, statement: ast.stmt, node: ast.Name, index: bool) ->
         if _fits(statement):
             grade = RARE
         elif draft.scope.in_kernel(statement):
-            grade = USUAL if likely else LESS_USUAL
+            alike = draft.scope.sort_of(node.id) == draft.scope.sort_of(other)
+            grade = USUAL if number < 2 and alike else LESS_USUAL
         else:
             grade = LESS_USUAL if likely else RARE
         draft.swap(statement, node, other, "index" if index else "scale", grade)

@@ -181,6 +181,12 @@ class Scope:
             return []
         return [other for other in dict.fromkeys(group) if other != name][:ALTERNATIVES]
 
+    def sort_of(self, name: str) -> str:
+        """What a name counts: blocks, turns of a loop, or neither."""
+        if name in self.blocks:
+            return "block"
+        return "counter" if name in self.counters else "size" if name in self.sizes else "value"
+
     def compared_with(self, name: str) -> list[str]:
         """Names that conditions of the function compare a value with."""
         found: dict[str, None] = {}
