@@ -1,7 +1,8 @@
 """Small edits of a kernel's source that might make a wrong result right: where one does, the statement it changes is suspect.
 
 Values alone cannot say which statement of a wrong kernel is at fault: every one of them computes what it says. What can be
-tried is the neighbourhood: the same kernel with one bound, index, initial value, factor, operator, type or place of a statement changed.
+tried is the neighbourhood: the same kernel with one bound, index, initial value, factor, operator, type or place of a statement changed,
+or with a part that another statement says (`grafts`).
 `edits` lists such changes of one file: slips that authors make in general, the usual ones first, so that no statement has to wait
 for all edits of another. Only code of kernels is changed: the bodies of `with T.Kernel(...)`, macros, what these call in the same file,
 and the assignments beside them in a factory. `host_edits` are those of the call and the reference, which are tried against them. Pure:

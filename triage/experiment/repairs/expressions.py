@@ -90,7 +90,7 @@ def _divisions(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) 
     if isinstance(node.op, (ast.FloorDiv, ast.Mod)) and isinstance(node.right, ast.Name):
         left, right = held(node.left, draft.text.of(node.left)), node.right.id
         for size in draft.scope.alike(right, statement):
-            draft.swap(statement, node.right, f"({size} * {right})", "offset", RARE)
+            draft.swap(statement, node.right, f"({size} * {right})", "offset", LESS_USUAL)
             draft.swap(statement, node, f"{left} // ({size} // {right})", "offset", RARE)
 
 
