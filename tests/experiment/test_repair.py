@@ -169,6 +169,145 @@ def test_a_clear_can_be_missing_before_any_loop_around_the_sum() -> None:
     assert behind == {"T.gemm(a, a, acc)", "for ko in T.Pipelined(K // BK):", "for tile in T.serial(N // BN):"}
 
 
+PARTS = """
+SHARE = 448.0
+
+
+def make(M, N, K, splits, group, pixels, stride, pad, bm=64, bn=64, bk=32):
+    share = K // splits
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), Place: T.Tensor((M,), "int32"),
+        Mean: T.Tensor((M,), "float32"), C: T.Tensor((splits, M, N), "float32"),
+    ):
+        with T.Kernel(N // bn, M // bm, splits) as (bx, by, bz):
+            a = T.alloc_shared((bm, bk), "float16")
+            b = T.alloc_shared((bn, bk), "float16")
+            x = T.alloc_fragment((bm, bn), "float32")
+            y = T.alloc_fragment((bm, bn), "float32")
+            top = T.alloc_fragment((bm,), "float32")
+            total = T.alloc_fragment((bm,), "float32")
+            where = T.alloc_fragment((bm,), "int32")
+            T.clear(x)
+            for ko in T.serial(share // bk):
+                T.copy(A[by * bm, bz * share + ko * bk], a)
+                T.copy(B[bx * bn, ko * bk], b)
+                T.gemm(a, b, x)
+            T.copy(B[bx * bn, (bz + ko) * bk], b)
+            for c in T.serial(N // bn):
+                T.copy(A[by * bm, c * bk], a)
+                T.reduce_max(x, top, dim=1)
+                for i, j in T.Parallel(bm, bn):
+                    x[i, j] = T.exp(x[i, j] - top[i]) * 0.5 - y[i, j]
+                T.reduce_sum(x, total, dim=1)
+                for i in T.Parallel(bm):
+                    where[i] = c
+            for i, j in T.Parallel(bm, bn):
+                if i < M:
+                    y[i, j] = T.exp(y[i, j]) * 0.5 / pixels
+            for i, j in T.Parallel(bm, bn):
+                y[i, j] = y[i, j] / (group * pixels) + x[i, j] * x[i, j]
+                C[0, by * bm + i + j, bx * bn + j] = T.log2(total[i])
+
+    return main
+
+
+def reference(a):
+    return a / 127.5 / 0.25
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "T.copy(B[bx * bn, bz * share + ko * bk], b)",  # a term that a sibling's index has
+        "T.copy(B[bx * bn, (bz + ko * bk)], b)",  # grouped otherwise
+        "x[i, j] = T.exp(x[i, j] - top[i]) * (0.5 - y[i, j])",
+        "if by * bm + i < M:",
+        "y[i, j] = T.exp((y[i, j] - top[i])) * 0.5 / pixels",  # a maximum that is taken off elsewhere
+        "y[i, j] = T.exp(y[i, j]) * 0.5 / (group * pixels)",  # a factor of the divisor
+        "y[i, j] = y[i, j] / (group * pixels) + y[i, j] * y[i, j]",  # another buffer, in both places
+        "C[bz, by * bm + i + j, bx * bn + j] = T.log2(total[i])",
+        "C[0, (by * bm) * stride + i + j, bx * bn + j] = T.log2(total[i])",
+        "C[0, by * bm + i + j - pad, bx * bn + j] = T.log2(total[i])",
+        "C[0, by * bm + i + j, bx * bn + j] = (T.log2(total[i])) + top[i]",
+        "C[0, by * bm + i + j, bx * bn + j] = T.log2(total[i] / bn)",  # a mean
+        "y[i, j] = T.exp(y[i, j]) * 0.25 / pixels",  # a number of the reference
+        "share = ((K + splits - 1) // splits)",
+    ],
+)
+def test_what_is_missing_is_taken_from_other_statements(line: str) -> None:
+    assert line in [new for edit in edits(PARTS, range(5, 46)) for new in changed(edit, PARTS)]
+
+
+PARTED = (["term"], ["whole"], ["elsewhere"], ["value"])
+
+
+def test_no_statement_is_given_counters_of_loops_that_it_is_not_in() -> None:
+    before = PARTS.index("T.clear(x)"), PARTS.index("for c in")
+    for edit in (edit for edit in edits(PARTS, range(5, 46)) if edit.family.split()[:1] in PARTED):
+        for start, _, new in edit.changes:
+            used = {node.id for node in ast.walk(ast.parse(new, mode="eval")) if isinstance(node, ast.Name)}
+            assert "c" not in used or not before[0] < start < before[1]
+
+
+def test_few_edits_of_one_sort_do_not_wait_for_many_of_another() -> None:
+    said = [(edit.line, edit.says) for edit in edits(PARTS, range(5, 46))]
+    line = 1 + PARTS.splitlines().index("                T.copy(B[bx * bn, ko * bk], b)")
+    missing = (line, "`ko * bk` as `bz * share + ko * bk`")
+    assert said.index(missing) < len(said) / 4
+
+
+def test_the_edits_stay_few_enough_to_be_tried() -> None:
+    assert len(edits(PARTS, range(5, 46))) < 40 * len(range(5, 46))
+
+
+TENSORS_IN_BODY = """
+@tilelang.jit
+def rotate(x, cos, block=32):
+    length, dim = T.const("length, dim")
+    x: T.Tensor((length, dim), T.float32)
+    cos: T.Tensor((length, dim), T.float32)
+    y = T.empty((length, dim), T.float32)
+    with T.Kernel(T.ceildiv(length, block)) as bx:
+        for i, j in T.Parallel(block, dim):
+            y[i, j] = x[bx * block + i, j] * cos[bx * block + i, j] / block
+    return y
+"""
+
+
+def test_tensors_that_the_body_declares_are_no_sizes_and_take_parts_too() -> None:
+    lines = [line for edit in edits(TENSORS_IN_BODY, [9]) for line in changed(edit, TENSORS_IN_BODY)]
+    assert "y[bx * block + i, j] = x[bx * block + i, j] * cos[bx * block + i, j] / block" in lines
+    assert "y[i, j] = x[bx * block + i, j] * cos[bx * block + i, j] / dim" in lines
+    assert not {"`block` as `x`", "`block` as `cos`"} & {edit.says for edit in edits(TENSORS_IN_BODY, [9])}
+
+
+PERSISTENT = """
+def make(batch, M, N, K):
+    @T.prim_func
+    def main(A: T.Tensor((batch, M, K), "float16"), C: T.Tensor((batch, M, N), "float32")):
+        with T.Kernel(1) as bx:
+            acc = T.alloc_fragment((M, N), "float32")
+            T.clear(acc)
+            T.fill(acc, 1)
+            for z in T.serial(batch):
+                for k in T.serial(K):
+                    T.gemm(a, b, acc)
+                T.copy(acc, C[z, 0, 0])
+"""
+
+
+def test_a_clear_that_stands_before_a_loop_and_not_in_it_is_accused_itself() -> None:
+    missing = [
+        edit
+        for edit in edits(PERSISTENT, range(5, 13))
+        if edit.says == "with `T.clear(acc)` before the loop of line 10"
+    ]
+    assert {edit.line for edit in missing} == {8}
+
+
 RESCALED = """
 def make(N, B, D):
     @T.prim_func

@@ -40,6 +40,8 @@ def virtual_device() -> None:
     """Load what a script's run loads of the harness; nothing of it acts before it is installed."""
     from . import boot, capture, comparisons, mismatch, twin, virtual  # noqa: F401
 
+    # what the shape of a convolution or of stacked tensors is asked of: it takes a fork longer than all it has to compute
+    importlib.import_module("torch.fx.experimental.symbolic_shapes")
     for package in (virtual, twin):
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package.__name__}.{module.name}")

@@ -1,7 +1,8 @@
 """Small edits of a kernel's source that might make a wrong result right: where one does, the statement it changes is suspect.
 
 Values alone cannot say which statement of a wrong kernel is at fault: every one of them computes what it says. What can be
-tried is the neighbourhood: the same kernel with one bound, index, initial value, factor, operator, type or place of a statement changed.
+tried is the neighbourhood: the same kernel with one bound, index, initial value, factor, operator, type or place of a statement changed,
+or with a part that another statement says (`grafts`).
 `edits` lists such changes of one file: slips that authors make in general, the usual ones first, so that no statement has to wait
 for all edits of another. Only code of kernels is changed: the bodies of `with T.Kernel(...)`, macros, what these call in the same file,
 and the assignments beside them in a factory. `host_edits` are those of the call and the reference, which are tried against them. Pure:
@@ -14,16 +15,18 @@ import ast
 from collections.abc import Collection, Iterable, Sequence
 
 from triage.experiment.repairs.bounds import edit_grid, edit_loop
+from triage.experiment.repairs.donors import Donors
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import KINDS, LESS_USUAL, MOVABLE, Edit, in_order
+from triage.experiment.repairs.edit import KINDS, LESS_USUAL, MOVABLE, Edit, in_order, throughout
 from triage.experiment.repairs.expressions import edit_expression
+from triage.experiment.repairs.grafts import edit_by_parts, edit_factory, edit_loads, edit_means, edit_tail
 from triage.experiment.repairs.host import host_edits
 from triage.experiment.repairs.indices import edit_every_name
 from triage.experiment.repairs.places import edit_place
 from triage.experiment.repairs.scope import Scope
 from triage.experiment.repairs.sizes import other_sizes
 from triage.experiment.repairs.sums import edit_sums
-from triage.experiment.repairs.syntax import expressions
+from triage.experiment.repairs.syntax import expressions, target_names
 from triage.experiment.repairs.text import Text
 from triage.experiment.repairs.values import edit_assignment
 
@@ -47,7 +50,7 @@ def edits(source: str, lines: Iterable[int], patterns: Sequence[str] = (), wrong
     found: list[Edit] = []
     later: set[int] = set()
     for function in _kernel_functions(tree, frozenset(lines)):
-        found += _edits_of(Draft(text, Scope(function)))
+        found += _edits_of(Draft(text, Scope(function, _constants(tree), _fractions(tree))))
         own = range(function.lineno, (function.end_lineno or function.lineno) + 1)
         later.update(own if wrong and not set(wrong) & set(own) else ())
     distinct = {edit.changes: edit for edit in reversed(found)}
@@ -61,16 +64,35 @@ def _kernel_functions(tree: ast.Module, lines: frozenset[int]) -> list[ast.Funct
     return [f for f in holding if not any(g is not f and f in ast.walk(g) for g in holding)]
 
 
+def _constants(tree: ast.Module) -> list[str]:
+    """The numbers that the module gives a name."""
+    plain = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop, ast.expr_context)
+    found: list[str] = []
+    for node in (n for n in tree.body if isinstance(n, ast.Assign)):
+        parts = list(ast.walk(node.value))
+        if all(isinstance(n, plain) and not isinstance(getattr(n, "value", 0), (str, bytes)) for n in parts):
+            found += [name for target in node.targets for name in target_names(target)]
+    return found
+
+
+def _fractions(tree: ast.Module) -> list[float]:
+    """The fractions that stand in the module, the reference among it: scales and limits that both sides have to say."""
+    values = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, float))
+    return list(dict.fromkeys(value for value in values if value))
+
+
 def _edits_of(draft: Draft) -> list[Edit]:
     _edit_defaults(draft)
+    donors = Donors(draft.text, draft.scope)
     for kernel in draft.scope.kernels:
         for item in kernel.items:
             edit_grid(draft, kernel, item)
-        _edit_block(draft, kernel.body)
+        _edit_block(draft, kernel.body, donors)
         edit_sums(draft, kernel)
     for statement in draft.scope.beside():
         _edit_simple(draft, statement)
-    return draft.found
+        edit_factory(draft, statement)
+    return [*draft.found, *throughout(draft.found)]
 
 
 def _edit_defaults(draft: Draft) -> None:
@@ -84,21 +106,25 @@ def _edit_defaults(draft: Draft) -> None:
                 draft.found.append(Edit(default.lineno, default.lineno, "data type", says, (change,)))
 
 
-def _edit_block(draft: Draft, body: list[ast.stmt]) -> None:
+def _edit_block(draft: Draft, body: list[ast.stmt], donors: Donors) -> None:
     for number, statement in enumerate(body):
         if isinstance(statement, ast.For):
             edit_loop(draft, statement)
         elif isinstance(statement, (ast.If, ast.While)):
             _edit_guard(draft, statement)
+            edit_by_parts(draft, statement, donors, [statement.test])
         elif isinstance(statement, ast.With):
             for item in statement.items:
                 edit_expression(draft, statement, item.context_expr)
         else:
             _edit_simple(draft, statement)
+            edit_by_parts(draft, statement, donors, edit_loads(draft, statement, donors))
+            edit_means(draft, statement, donors, body)
+            edit_tail(draft, statement)
             edit_place(draft, statement, body, number)
             edit_every_name(draft, statement, body[number + 1] if number + 1 < len(body) else None)
         for name in ("body", "orelse"):
-            _edit_block(draft, getattr(statement, name, []))
+            _edit_block(draft, getattr(statement, name, []), donors)
 
 
 def _edit_guard(draft: Draft, statement: ast.If | ast.While) -> None:

@@ -17,6 +17,7 @@ def edit_loop(draft: Draft, loop: ast.For) -> None:
     """How far a loop goes, and where it starts. The extents of parallel loops fit their buffers, so no one is off by one."""
     if not isinstance(loop.iter, ast.Call):
         return
+    draft.family = "bounds"
     call, parallel = loop.iter, kind_of(loop) in PARALLEL
     for argument in call.args:
         if not parallel:

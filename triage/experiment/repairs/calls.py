@@ -6,6 +6,7 @@ import ast
 
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
+from triage.experiment.repairs.scope import likeness
 from triage.experiment.repairs.syntax import OPERATORS, called, names_in
 
 #: what a function is taken for, by its last name: first what is, often
@@ -18,6 +19,8 @@ SWAPPED = {
 }  # fmt: skip
 #: base-2 exponentials want their argument in this unit
 LOG2_E = "1.4426950408889634"
+#: … and logarithms to base 2 give it in this one
+LN_2 = "0.6931471805599453"
 REGISTERS = ("alloc_fragment", "alloc_local", "alloc_var")
 #: what a value is accumulated in that should not lose any of it
 WIDE = '"float32"'
@@ -36,6 +39,9 @@ def edit_call(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
         draft.swap(statement, node.args[0], lost, MOVABLE, USUAL if name == "exp2" else RARE)
         draft.swap(statement, node.args[0], extra, MOVABLE, LESS_USUAL if name == "exp" else RARE)
         draft.swap(statement, node.args[0], f"-({old})", MOVABLE, LESS_USUAL)
+    if name in ("log", "log2"):
+        unit = LOG2_E if name == "log" else LN_2
+        draft.swap(statement, node, f"({draft.text.of(node)} * {unit})", MOVABLE, LESS_USUAL)
     if name in ("clear", "fill"):
         _initial(draft, statement, node)
     if name == "gemm":
@@ -112,15 +118,19 @@ def _allocated(draft: Draft, statement: ast.stmt, node: ast.Call, name: str) -> 
 
 
 def _other_buffers(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
-    """Another buffer of the same shape in the place of an argument."""
+    """Another buffer of the same shape in the place of an argument, the likest names of the same type first."""
+    draft.family = "buffer"
     for argument in (a for a in node.args if isinstance(a, ast.Name)):
         own = draft.scope.buffers.get(argument.id)
         if own is None or not own.args:
             continue
-        shape = draft.text.of(own.args[0])
-        for name, call in draft.scope.buffers.items():
-            if name != argument.id and call.args and draft.text.of(call.args[0]) == shape:
-                draft.swap(statement, argument, name, "statement", RARE)
+        said = [draft.text.of(part) for part in own.args]
+        others = {name: [draft.text.of(part) for part in call.args] for name, call in draft.scope.buffers.items()}
+        alike = [name for name, parts in others.items() if name != argument.id and parts[:1] == said[:1]]
+        alike.sort(key=lambda name: (others[name] != said, -likeness(name, argument.id)))
+        for number, name in enumerate(alike):
+            grade = LESS_USUAL if number < 2 and others[name] == said else RARE
+            draft.swap(statement, argument, name, "statement", grade)
 
 
 def _backwards(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:

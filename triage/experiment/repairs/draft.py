@@ -15,12 +15,14 @@ class Draft:
     def __init__(self, text: Text, scope: Scope) -> None:
         self.text, self.scope = text, scope
         self.found: list[Edit] = []
+        #: the family of the edits that come now
+        self.family = ""
 
     def add(self, statement: ast.stmt, kind: str, says: str, *changes: Change, rare: int = USUAL) -> None:
         """An edit of a statement; of a compound one, of its header."""
         body = getattr(statement, "body", None)
         end = max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno or statement.lineno
-        self.found.append(Edit(statement.lineno, end, kind, says, changes, rare))
+        self.found.append(Edit(statement.lineno, end, kind, says, changes, rare, self.family))
 
     def swap(self, statement: ast.stmt, node: ast.AST, new: str, kind: str, rare: int = USUAL) -> None:
         """One part of a statement replaced."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: from a character to before another, and what is put there
 Change = tuple[int, int, str]
@@ -30,7 +30,7 @@ HINTS = {
 USUAL, LESS_USUAL, RARE = 0, 1, 2
 #: In the order of edits a less likely kind counts this much, …
 OF_KIND = 0.5
-#: … a further edit of the same statement and kind, …
+#: … a further edit of the same statement, kind and family, …
 OF_TURN = 2.0
 #: … a slip one grade rarer: as much as all kinds and a turn, so that few usual slips wait for a rarer one, …
 OF_GRADE = 7.0
@@ -54,11 +54,29 @@ class Edit:
     says: str
     changes: tuple[Change, ...]
     rare: int = USUAL
+    #: what is looked at to make it, so that a few edits of one sort do not wait for many of another
+    family: str = field(default="", compare=False)
 
     def apply(self, text: str) -> str:
         for start, stop, new in sorted(self.changes, reverse=True):
             text = text[:start] + new + text[stop:]
         return text
+
+
+def throughout(edits: Sequence[Edit]) -> list[Edit]:
+    """Where a statement says the same in several places, and each of them is edited alike: all of them at once."""
+    alike: dict[tuple[int, int, str, str], list[Edit]] = defaultdict(list)
+    for edit in edits:
+        if len(edit.changes) == 1 and edit.changes[0][0] < edit.changes[0][1]:
+            alike[edit.line, edit.end, edit.kind, edit.says].append(edit)
+    found = []
+    for (line, end, kind, says), same in alike.items():
+        changes = tuple(sorted({edit.changes[0] for edit in same}))
+        apart = all(one[1] <= other[0] for one, other in itertools.pairwise(changes))
+        if len(changes) > 1 and apart:
+            rare = min(RARE, min(edit.rare for edit in same) + 1)
+            found.append(Edit(line, end, kind, f"{says} throughout", changes, rare, "throughout"))
+    return found
 
 
 def in_order(edits: Sequence[Edit], patterns: Sequence[str], later: Collection[int] = ()) -> list[Edit]:
@@ -71,10 +89,10 @@ def in_order(edits: Sequence[Edit], patterns: Sequence[str], later: Collection[i
         kind for pattern in patterns for word, kinds in HINTS.items() if pattern.startswith(word) for kind in kinds
     ]
     ranks = {kind: rank for rank, kind in enumerate(dict.fromkeys((*hinted, *KINDS)))}
-    turns: dict[tuple[int, str, int], itertools.count[int]] = defaultdict(itertools.count)
+    turns: dict[tuple[int, str, int, str], itertools.count[int]] = defaultdict(itertools.count)
 
     def cost(edit: Edit) -> float:
-        turn = next(turns[edit.line, edit.kind, edit.rare])
+        turn = next(turns[edit.line, edit.kind, edit.rare, edit.family])
         return OF_KIND * ranks[edit.kind] + OF_TURN * turn + OF_GRADE * edit.rare + OF_OTHERS * (edit.line in later)
 
     keyed = [(cost(edit), number) for number, edit in enumerate(edits)]

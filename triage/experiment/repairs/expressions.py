@@ -23,11 +23,15 @@ COMPARED: dict[type[ast.cmpop], tuple[tuple[str, int], ...]] = {
     ast.Eq: (("!=", LESS_USUAL),), ast.NotEq: (("==", LESS_USUAL),),
 }  # fmt: skip
 
+#: masks of bits that are counted from the lowest
+MASKS = (0x1, 0x3, 0x7, 0xF, 0xFF, 0xFFFF)
+
 
 def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: bool = False) -> None:
     """All edits within one expression; `bounds` for one that says how far something goes, as an index does."""
     for node, inside in walk(root):
         index = inside or bounds
+        draft.family = type(node).__name__ + (f" {node.col_offset}" if isinstance(node, ast.Constant) else "")
         if isinstance(node, ast.BinOp):
             _operator(draft, statement, node, index)
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -56,6 +60,9 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
     if isinstance(node.op, (ast.Sub, ast.Div)) and not index:
         new = f"{held(node.right, right)} {OPERATORS[type(node.op)]} {held(node.left, left)}"
         draft.swap(statement, node, new, "operator", LESS_USUAL)
+    if isinstance(node.op, ast.BitAnd) and isinstance(node.right, ast.Constant) and node.right.value in MASKS:
+        for mask in (mask for mask in MASKS if mask != node.right.value):
+            draft.swap(statement, node.right, hex(mask), "operator", LESS_USUAL)
     _left_out(draft, statement, node, index)
     _divisions(draft, statement, node, index)
     if isinstance(node.op, (ast.Add, ast.Sub)):
@@ -66,6 +73,7 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
 def _left_out(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
     """One operand alone. Of a value, what is too much here may as well be missing elsewhere."""
     if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)):
+        draft.family = "left out"
         kind = "offset" if index else MOVABLE
         grade = RARE if index and isinstance(node.op, ast.Mult) else LESS_USUAL
         draft.swap(statement, node, f"({draft.text.of(node.left)})", kind, grade)
@@ -75,6 +83,7 @@ def _left_out(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
 
 def _divisions(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
     """Rounded up; by more than one size; by how often a size goes into another."""
+    draft.family = "division"
     if isinstance(node.op, ast.FloorDiv) and index:
         new = f"T.ceildiv({draft.text.of(node.left)}, {draft.text.of(node.right)})"
         draft.swap(statement, node, new, "bounds")
@@ -82,7 +91,7 @@ def _divisions(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) 
         left, right = held(node.left, draft.text.of(node.left)), node.right.id
         for size in draft.scope.alike(right, statement):
             draft.swap(statement, node.right, f"({size} * {right})", "offset", LESS_USUAL)
-            draft.swap(statement, node, f"{left} // ({size} // {right})", "offset", LESS_USUAL)
+            draft.swap(statement, node, f"{left} // ({size} // {right})", "offset", RARE)
 
 
 def _both_signs(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:
@@ -147,6 +156,12 @@ def _factor(draft: Draft, statement: ast.stmt, node: ast.Constant, value: float)
     if value not in (0.0, 1.0):
         for new in (f"({value!r}) ** 0.5", f"({value!r}) ** 2"):
             draft.swap(statement, node, new, "scale", LESS_USUAL)
+    for other in [other for other in draft.scope.numbers if other != value and (abs(other) >= 1) == (abs(value) >= 1)][
+        :3
+    ]:
+        draft.swap(statement, node, repr(other), "scale", LESS_USUAL)
+    for new in (f"{2 * value!r}", f"{value / 2!r}") if value not in (0.0, 1.0) else ():
+        draft.swap(statement, node, new, "scale", RARE)
     for new in (new for new in ("1.0", "0.0", f"-({value!r})") if new != repr(value)):
         draft.swap(statement, node, new, MOVABLE, LESS_USUAL)
     if value == 0.0:

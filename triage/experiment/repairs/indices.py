@@ -70,11 +70,13 @@ def _is_memory(draft: Draft, node: ast.Subscript) -> bool:
 def edit_name(draft: Draft, statement: ast.stmt, node: ast.Name, index: bool) -> None:
     """Another name of the same sort. Shapes of buffers and extents of parallel loops have to fit what they are used for."""
     for number, other in enumerate(draft.scope.alike(node.id, statement)):
+        draft.family = f"name {min(number, NEAREST)}"  # the likeliest one of each name before others of any
         likely = number < NEAREST
         if _fits(statement):
             grade = RARE
         elif draft.scope.in_kernel(statement):
-            grade = USUAL if likely else LESS_USUAL
+            alike = draft.scope.sort_of(node.id) == draft.scope.sort_of(other)
+            grade = USUAL if number < 2 and alike else LESS_USUAL
         else:
             grade = LESS_USUAL if likely else RARE
         draft.swap(statement, node, other, "index" if index else "scale", grade)
@@ -87,17 +89,15 @@ def _fits(statement: ast.stmt) -> bool:
 
 
 def edit_every_name(draft: Draft, statement: ast.stmt, following: ast.stmt | None) -> None:
-    """Another size wherever the statement says one, also in the next statement; or two block variables exchanged throughout."""
+    """Another size wherever the statement and the next one say one; or two block variables exchanged throughout."""
+    draft.family = "statement"
     nodes = _names(statement)
     times = Counter(node.id for node in nodes)
     for name in (name for name in times if name in draft.scope.sizes):
         here = [node for node in nodes if node.id == name]
         beside = [node for node in _names(following) if node.id == name]
-        for other in draft.scope.alike(name, statement)[:NEAREST]:
-            if len(here) > 1:
-                _renamed(draft, statement, here, name, other)
-            if beside:
-                _renamed(draft, statement, [*here, *beside], name, other)
+        for other in draft.scope.alike(name, statement)[:NEAREST] if beside else ():
+            _renamed(draft, statement, [*here, *beside], name, other)
     for one, other in itertools.combinations([name for name in times if name in draft.scope.blocks], 2):
         changes = [
             draft.text.replaced(node, other if node.id == one else one) for node in nodes if node.id in (one, other)

@@ -17,6 +17,7 @@ ACCUMULATING = {"gemm": 2} | dict.fromkeys(
 
 def edit_place(draft: Draft, statement: ast.stmt, body: list[ast.stmt], number: int) -> None:
     """Leave a statement out, or do it before or after others, or before the loops around it, or in the one behind it."""
+    draft.family = "place"
     if not draft.scope.movable(statement):
         return
     if len(body) > 1 or draft.scope.loops(statement):
@@ -82,6 +83,11 @@ def _cleared(draft: Draft, statement: ast.stmt, buffer: str) -> None:
             return
         says = f"with `{clear}` before the loop of line {loop.lineno}"
         parallel = kind_of(loop) == "Parallel"
+        before = draft.scope.initialized_before(loop, buffer)  # which then stands in the wrong place
         draft.add(
-            statement, "initial value", says, draft.text.before(loop, clear), rare=LESS_USUAL if parallel else USUAL
+            before or statement,
+            "initial value",
+            says,
+            draft.text.before(loop, clear),
+            rare=LESS_USUAL if parallel else USUAL,
         )

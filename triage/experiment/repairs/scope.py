@@ -6,11 +6,12 @@ import ast
 import difflib
 import functools
 import re
+from collections.abc import Collection, Iterable
 
 from triage.experiment.repairs.syntax import ALLOCATING, called, declares, launches, names_in, target_names
 
 #: how many other names are tried in the place of one
-ALTERNATIVES = 8
+ALTERNATIVES = 10
 #: parameters of a factory that are no sizes
 NO_SIZE = re.compile("dtype|thread|stage|causal|policy")
 #: parameters of a kernel that are memory are annotated so
@@ -22,8 +23,14 @@ PARALLEL = ("Parallel", "Vectorized", "vectorized")
 class Scope:
     """One outermost function around a kernel."""
 
-    def __init__(self, function: ast.FunctionDef) -> None:
+    def __init__(
+        self, function: ast.FunctionDef, constants: Collection[str] = (), numbers: Collection[float] = ()
+    ) -> None:
         self.function = function
+        #: the fractions that stand anywhere in the module
+        self.numbers = tuple(numbers)
+        #: the numbers of the module that the function speaks of
+        self.constants = [name for name in constants if name in names_in(function)]
         self.kernels = [n for n in ast.walk(function) if isinstance(n, ast.With) and launches(n)]
         #: the allocation of each buffer
         self.buffers: dict[str, ast.Call] = {}
@@ -79,7 +86,9 @@ class Scope:
         """What the factory is given and makes of it, and numbers that the kernel is given."""
         found = dict.fromkeys(_numbers(self.function))
         found |= dict.fromkeys(name for statement in self.beside() for name in self._named(statement))
-        return [name for name in found if name not in self.buffers and not NO_SIZE.search(name)]
+        found |= dict.fromkeys(self.constants)
+        tensors = {*self.buffers, *self._in_body}
+        return [name for name in found if name not in tensors and not NO_SIZE.search(name)]
 
     @staticmethod
     def _named(root: ast.AST) -> list[str]:
@@ -89,6 +98,13 @@ class Scope:
             if isinstance(node, ast.Assign) and not isinstance(node.value, (ast.Lambda, ast.JoinedStr)):
                 text = isinstance(node.value, ast.Constant) and not isinstance(node.value.value, (int, float))
                 found += [] if text else [target.id for target in node.targets if isinstance(target, ast.Name)]
+                if isinstance(node.value, ast.Call) and called(node.value) in ("const", "dynamic", "symbolic"):
+                    found += [
+                        name
+                        for target in node.targets
+                        if isinstance(target, ast.Tuple)
+                        for name in target_names(target)
+                    ]
         return found
 
     @functools.cached_property
@@ -100,13 +116,62 @@ class Scope:
                 given = node.annotation.args if isinstance(node.annotation, ast.Call) else []
                 shape = given[0] if given else None
                 found[node.arg] = len(shape.elts) if isinstance(shape, (ast.Tuple, ast.List)) else 0
+        return found | {name: len(shape) for name, shape in self._in_body.items()}
+
+    @functools.cached_property
+    def _in_body(self) -> dict[str, list[ast.expr]]:
+        """The shapes of tensors of which the body says what they are (`x: T.Tensor(shape, …)`), or makes them (`T.empty`)."""
+        found: dict[str, list[ast.expr]] = {}
+        for node in (n for n in ast.walk(self.function) if isinstance(n, (ast.AnnAssign, ast.Assign))):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            call = node.annotation if isinstance(node, ast.AnnAssign) else node.value
+            if isinstance(call, ast.Call) and called(call) in (*MEMORY, "empty") and isinstance(target, ast.Name):
+                shape = call.args[0] if call.args else None
+                if isinstance(shape, (ast.Tuple, ast.List)):
+                    found[target.id] = list(shape.elts)
         return found
+
+    def shape_of(self, name: str) -> list[ast.expr]:
+        """How far the dimensions of a tensor that the kernel is given go, where its annotation says so."""
+        for node in (n for n in ast.walk(self.function) if isinstance(n, ast.arg) and n.arg == name):
+            given = node.annotation.args if isinstance(node.annotation, ast.Call) else []
+            if given and isinstance(given[0], (ast.Tuple, ast.List)):
+                return list(given[0].elts)
+        return self._in_body.get(name, [])
+
+    def meant(self, names: Iterable[str]) -> set[str]:
+        """Names, and those that the values of the kernel among them were computed of."""
+        found: set[str] = set()
+        coming = set(names)
+        while coming:
+            found |= coming
+            coming = {name for known in coming for name in self._made_of.get(known, ())} - found
+        return found
+
+    @functools.cached_property
+    def _made_of(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for node in (n for kernel in self.kernels for n in ast.walk(kernel) if isinstance(n, ast.Assign)):
+            for target in (target for target in node.targets if isinstance(target, ast.Name)):
+                found.setdefault(target.id, set()).update(names_in(node.value))
+        return found
+
+    def is_count(self, node: ast.expr) -> bool:
+        """Whether an expression is one of whole numbers: counters, sizes and what is computed of them."""
+        return names_in(node) <= {*self.counters, *self.sizes, *self.scalars} and not any(
+            isinstance(n, (ast.Subscript, ast.Call, ast.Div)) for n in ast.walk(node)
+        )
+
+    @functools.cached_property
+    def given(self) -> list[str]:
+        """The sizes that the function is given."""
+        return [name for name in _numbers(self.function) if name in self.sizes]
 
     def alike(self, name: str, statement: ast.stmt) -> list[str]:
         """Other names of the same sort that a statement can use, the likeliest first: counters, sizes, or values that a
         statement gives a name, which stand for either."""
         if name in self.sizes:
-            near = sorted(self.sizes, key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
+            near = sorted(self.sizes, key=lambda other: -likeness(name, other))
             group = [*near, *self.scalars]
         elif name in self.counters or name in self.scalars:
             around = (counter for loop in self.loops(statement) for counter in target_names(loop.target))
@@ -115,6 +180,12 @@ class Scope:
         else:
             return []
         return [other for other in dict.fromkeys(group) if other != name][:ALTERNATIVES]
+
+    def sort_of(self, name: str) -> str:
+        """What a name counts: blocks, turns of a loop, or neither."""
+        if name in self.blocks:
+            return "block"
+        return "counter" if name in self.counters else "size" if name in self.sizes else "value"
 
     def compared_with(self, name: str) -> list[str]:
         """Names that conditions of the function compare a value with."""
@@ -139,6 +210,12 @@ class Scope:
         """Of those tensors, the ones that the kernel never speaks of."""
         spoken_of = names_in(self.function)
         return {name: rank for name, rank in self.memory.items() if name not in spoken_of}
+
+    @functools.cached_property
+    def unread_places(self) -> list[str]:
+        """Of these, the lists of whole numbers, such as positions or rows."""
+        arguments = (n for n in ast.walk(self.function) if isinstance(n, ast.arg) and self.unread.get(n.arg) == 1)
+        return [node.arg for node in arguments if node.annotation is not None and "int" in ast.dump(node.annotation)]
 
     @functools.cached_property
     def unused(self) -> list[str]:
@@ -173,8 +250,26 @@ class Scope:
                 return True
         return False
 
+    def initialized_before(self, loop: ast.stmt, buffer: str) -> ast.stmt | None:
+        """The statement of a kernel that sets a whole buffer before a loop, the last one if there are more."""
+        found = None
+        for statement in (n for kernel in self.kernels for n in ast.walk(kernel) if isinstance(n, ast.Expr)):
+            call = statement.value
+            if not isinstance(call, ast.Call) or called(call) not in ("clear", "fill") or not call.args:
+                continue
+            if statement.lineno < loop.lineno and names_in(call.args[0]) == {buffer}:
+                found = statement
+        return found
+
     def movable(self, statement: ast.stmt) -> bool:
         return isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)) and not declares(statement)
+
+
+@functools.cache
+def likeness(one: str, other: str) -> float:
+    """How alike two names are; whether letters are large says what sort of name it is, so that it counts half."""
+    exactly, roughly = ((one, other), (one.lower(), other.lower()))
+    return sum(difflib.SequenceMatcher(None, *pair).ratio() for pair in (exactly, roughly)) / 2
 
 
 def _numbers(function: ast.FunctionDef) -> list[str]:

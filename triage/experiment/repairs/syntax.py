@@ -9,6 +9,10 @@ OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.BitAnd: "&", ast.BitOr: "|",
     ast.LShift: "<<", ast.RShift: ">>", ast.Pow: "**", ast.BitXor: "^", ast.MatMult: "@",
 }  # fmt: skip
+#: the operators of arithmetic that parts of a value are joined by
+SIGNS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+}  # fmt: skip
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
@@ -85,3 +89,20 @@ def declares(statement: ast.stmt) -> bool:
 def initializes(statement: ast.stmt) -> bool:
     call = operation(statement)
     return call is not None and called(call) in ("clear", "fill", "copy")
+
+
+def terms_of(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """What is added up in an expression, each with its sign."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        yield from terms_of(node.left)
+        sign = OPERATORS[type(node.op)]
+        yield from ((sign if own == "+" else "+" if sign == "-" else "-", term) for own, term in terms_of(node.right))
+    else:
+        yield "+", node
+
+
+def with_parents(root: ast.expr) -> Iterator[tuple[ast.expr, ast.AST | None]]:
+    """All expressions in an expression, each with what it is directly a part of."""
+    yield root, None
+    for parent in ast.walk(root):
+        yield from ((child, parent) for child in ast.iter_child_nodes(parent) if isinstance(child, ast.expr))

@@ -45,5 +45,12 @@ class Text:
         indent = self.indent(statement)
         return start, start, "".join(f"{indent}{line}\n" for line in lines)
 
+    def after(self, statement: ast.stmt, *lines: str) -> Change:
+        """Lines put behind a statement, indented as it is."""
+        _, stop = self.whole_lines(statement)
+        indent = self.indent(statement)
+        begin = "" if self.source[:stop].endswith("\n") else "\n"
+        return stop, stop, begin + "".join(f"{indent}{line}\n" for line in lines)
+
     def instead(self, statement: ast.stmt, line: str) -> Change:
         return (*self.whole_lines(statement), f"{self.indent(statement)}{line}\n")

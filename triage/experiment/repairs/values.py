@@ -26,6 +26,7 @@ def edit_assignment(draft: Draft, statement: ast.stmt) -> None:
     place = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     if not isinstance(place, ast.Subscript):
         return
+    draft.family = "assignment"
     target, value = draft.text.of(place), draft.text.of(statement.value)
     if isinstance(statement, ast.AugAssign):
         says = f"`=` for `{OPERATORS[type(statement.op)]}=`"
