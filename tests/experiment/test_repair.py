@@ -241,6 +241,57 @@ def test_what_is_missing_is_taken_from_other_statements(line: str) -> None:
     assert line in [new for edit in edits(PARTS, range(5, 46)) for new in changed(edit, PARTS)]
 
 
+MORE_PARTS = """
+LOG2E = 1.44269504
+
+
+def make(M, N, heads, dil, pad, bm=32, bn=32):
+    @T.prim_func
+    def main(
+        Q: T.Tensor((M, N), "int8"), X: T.Tensor((M, N), "float32"), S: T.Tensor((heads,), "float32"),
+        Y: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(N // bn, M // bm, heads) as (bx, by, h):
+            x = T.alloc_fragment((bm, bn), "float32")
+            y = T.alloc_fragment((bm, bn), "float32")
+            top = T.alloc_fragment((bm,), "float32")
+            new = T.alloc_fragment((bm,), "float32")
+            part = T.alloc_fragment((bm,), "float32")
+            total = T.alloc_fragment((bm,), "float32")
+            for c in T.serial(N // bn):
+                row = c // 3
+                column = c % 3
+                at = by * bm + column - pad
+                T.copy(top, new)
+                T.reduce_max(x, new, dim=1, clear=False)
+                for i in T.Parallel(bm):
+                    total[i] = total[i] + part[i]
+                T.gemm(x, y, x, transpose_B=True)
+                for i, j in T.Parallel(bm, bn):
+                    x[i, j] = x[i, j] * LOG2E + S[h] * part[i]
+                    y[i, j] = (T.cast(Q[i, j // 2], "int32") >> (j % 2)) & 15
+                    Y[i, j] = T.cast(X[i, j] / 0.5, "int32") + x[i + 1, j] - y[i, j + 1]
+
+    return main
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "at = by * bm + column * dil - pad",  # a dilation, of a counter that is computed
+        "total[i] = total[i] * T.exp(top[i] - new[i]) + part[i]",  # what a running maximum has grown
+        "T.gemm(x, y, x, transpose_A=True)",  # the flag of the other operand
+        "x[i, j] = x[i, j] * LOG2E + LOG2E * (S[h] * part[i])",  # the unit of the other summand
+        'y[i, j] = (T.cast(Q[i, j // 2], "int32") >> (4 * (j % 2))) & 15',  # nibbles
+        'Y[i, j] = T.cast(T.floor(X[i, j] / 0.5), "int32") + x[i + 1, j] - y[i, j + 1]',  # truncated
+        'Y[i, j] = T.cast(X[i, j] / 0.5, "int32") + y[i, j + 1] - y[i, j + 1]',  # an element that is read anyway
+    ],
+)
+def test_so_are_units_rescales_and_elements(line: str) -> None:
+    assert line in [new for edit in edits(MORE_PARTS, range(5, 32)) for new in changed(edit, MORE_PARTS)]
+
+
 PARTED = (["term"], ["whole"], ["elsewhere"], ["value"])
 
 

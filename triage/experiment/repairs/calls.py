@@ -46,6 +46,7 @@ def edit_call(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
         _initial(draft, statement, node)
     if name == "gemm":
         _keywords(draft, statement, node, ("transpose_A", "transpose_B"), "transposition", "True")
+        _other_operand(draft, statement, node)
         _keywords(draft, statement, node, ("clear_accum",), "initial value", "True")
     if name.startswith("reduce_"):
         _keywords(draft, statement, node, ("clear",), "initial value", "False")
@@ -102,6 +103,14 @@ def _keywords(draft: Draft, statement: ast.stmt, node: ast.Call, words: tuple[st
             draft.add(statement, kind, f"with `{word}={value}`", (end, end, f"{comma}{word}={value}"))
 
 
+def _other_operand(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
+    """The flag of one operand for that of the other."""
+    flags = {keyword.arg: keyword for keyword in node.keywords}
+    for word, other in (("transpose_A", "transpose_B"), ("transpose_B", "transpose_A")):
+        if word in flags and other not in flags:
+            draft.swap(statement, flags[word], f"{other}={draft.text.of(flags[word].value)}", "transposition")
+
+
 def _axis(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
     for argument in [*node.args[2:3], *(k.value for k in node.keywords if k.arg == "dim")]:
         if isinstance(argument, ast.Constant) and isinstance(argument.value, int):
@@ -154,7 +163,8 @@ def _cast(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
     if called(node) == "cast" and len(node.args) == 2:
         old = draft.text.of(value)
         if "int" in draft.text.of(dtype):
-            draft.swap(statement, value, f"T.round({old})", "operator")
+            for function in ("round", "floor"):  # it goes towards zero by itself
+                draft.swap(statement, value, f"T.{function}({old})", "operator")
         else:
             for zero in _zeros(draft):
                 draft.swap(statement, value, f"({old}) - {zero}", MOVABLE, LESS_USUAL)

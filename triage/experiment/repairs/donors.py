@@ -145,6 +145,16 @@ class Donors:
         return [name for name, shape in shapes.items() if len(getattr(shape, "elts", ())) == 1]
 
     @functools.cached_property
+    def running(self) -> list[tuple[str, str]]:
+        """Pairs of these that are copied to each other: a running maximum before and after a step."""
+        found: dict[tuple[str, str], None] = {}
+        for call in (n for kernel in self.scope.kernels for n in ast.walk(kernel) if isinstance(n, ast.Call)):
+            names = [a.id for a in call.args[:2] if isinstance(a, ast.Name)] if called(call) == "copy" else []
+            if len(names) == 2 and {*names} <= {*self.rows}:
+                found |= {(names[0], names[1]): None, (names[1], names[0]): None}
+        return list(found)
+
+    @functools.cached_property
     def whole_rows(self) -> list[str]:
         """Of these, the ones of whole numbers, such as the places of maxima."""
         types = {name: call.args[1] for name, call in self.scope.buffers.items() if len(call.args) > 1}

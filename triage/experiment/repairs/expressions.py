@@ -63,6 +63,9 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
     if isinstance(node.op, ast.BitAnd) and isinstance(node.right, ast.Constant) and node.right.value in MASKS:
         for mask in (mask for mask in MASKS if mask != node.right.value):
             draft.swap(statement, node.right, hex(mask), "operator", LESS_USUAL)
+    if isinstance(node.op, (ast.LShift, ast.RShift)) and not isinstance(node.right, ast.Constant):
+        for width in (4, 8, 2):  # a shift counts bits, and what is counted may be nibbles, bytes or pairs
+            draft.swap(statement, node.right, f"{width} * {held(node.right, right)}", "operator")
     _left_out(draft, statement, node, index)
     _divisions(draft, statement, node, index)
     if isinstance(node.op, (ast.Add, ast.Sub)):

@@ -29,7 +29,7 @@ from triage.experiment.repairs.syntax import (
 )
 
 #: what is called so multiplies a counter
-STRIDE = re.compile(r"stride|dilat|step", re.IGNORECASE)
+STRIDE = re.compile(r"stride|dil|step", re.IGNORECASE)
 #: … and what is called so is taken off a position
 SHIFT = re.compile(r"pad|offset|shift|halo|begin|start|first", re.IGNORECASE)
 #: so many of the likeliest parts are tried in one place
@@ -53,7 +53,16 @@ def edit_by_parts(draft: Draft, statement: ast.stmt, donors: Donors, roots: list
                 _regrouped(draft, statement, node, inside[id(node)])
             if isinstance(getattr(node, "ctx", None), ast.Load) and not isinstance(node, ast.Tuple):
                 _completed(draft, statement, donors, node, parent, inside[id(node)])
+            if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)) and not inside[id(node)]:
+                _same_unit(draft, statement, node)
     _values(draft, statement, donors)
+    _other_elements(draft, statement)
+    if (
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and donors.counts(statement.value)
+    ):
+        _strided(draft, statement, statement.value)
 
 
 # ------------------------------------------------------------------------------------------------------------- indices
@@ -112,9 +121,9 @@ def _longer(draft: Draft, statement: ast.stmt, donors: Donors, index: ast.expr, 
 def _strided(draft: Draft, statement: ast.stmt, index: ast.expr) -> None:
     """A counter times the stride, or a position less the pad, that the function is given."""
     draft.family = "stride"
-    used = names_in(index)
+    used, counted = names_in(index), {*draft.scope.counters, *draft.scope.scalars}
     for size in (size for size in draft.scope.sizes if STRIDE.search(size)):
-        for node in (n for n in ast.walk(index) if isinstance(n, ast.Name) and n.id in draft.scope.counters):
+        for node in (n for n in ast.walk(index) if isinstance(n, ast.Name) and n.id in counted):
             draft.swap(statement, node, f"{node.id} * {size}", "offset")
         if size not in used and isinstance(index, ast.BinOp):
             for _, term in list(terms_of(index))[:-1]:
@@ -247,6 +256,46 @@ def _values(draft: Draft, statement: ast.stmt, donors: Donors) -> None:
                 new = f"({draft.text.of(node)} {part.symbol} {_held(draft, part.node)})"
                 draft.swap(statement, node, new, MOVABLE, LESS_USUAL)
     _by_rows(draft, statement, donors, place, value)
+    _rescaled(draft, statement, donors, place, value)
+
+
+def _rescaled(draft: Draft, statement: ast.stmt, donors: Donors, place: ast.Subscript, value: ast.expr) -> None:
+    """What is accumulated, scaled by what a running maximum has grown."""
+    draft.family = "rescaled"
+    own = draft.text.of(place)
+    first = next((name for name in _in_order(place) if name in donors.lanes), None)
+    for node in (n for n in ast.walk(value) if isinstance(n, ast.Subscript) and draft.text.of(n) == own):
+        for before, after in donors.running if first and draft.scope.serial_loops(statement) else ():
+            grown = f"{before}[{first}] - {after}[{first}]"
+            if grown not in draft.text.of(statement):
+                for function in ("exp", "exp2"):
+                    draft.swap(statement, node, f"{own} * T.{function}({grown})", "scale", LESS_USUAL)
+
+
+def _same_unit(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:
+    """One summand in the unit of the other: `a * c + b` as `a * c + c * b`."""
+    draft.family = "unit"
+    for one, other in ((node.left, node.right), (node.right, node.left)):
+        factors = [n.id for n in ast.walk(one) if isinstance(n, ast.Name) and _multiplies(n, one)]
+        unknown = {*draft.scope.counters, *draft.scope.memory, *draft.scope.blocks, *names_in(other)}
+        for name in dict.fromkeys(name for name in factors if name not in unknown):
+            draft.swap(statement, other, f"{name} * {_held(draft, other)}", MOVABLE, LESS_USUAL)
+
+
+def _multiplies(name: ast.Name, within: ast.expr) -> bool:
+    products = (n for n in ast.walk(within) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult))
+    return any(name in (product.left, product.right) for product in products)
+
+
+def _other_elements(draft: Draft, statement: ast.stmt) -> None:
+    """An element that the statement reads anyway, in the place of another one it reads."""
+    draft.family = "element"
+    loads = [n for n in ast.walk(statement) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)]
+    own = [n for n in loads if isinstance(n.value, ast.Name) and n.value.id in draft.scope.buffers]
+    for node in own:
+        others = {draft.text.of(n): n for n in own if n.value.id != node.value.id and rank(n) == rank(node)}  # type: ignore[attr-defined]
+        for text in list(others)[:NEAREST]:
+            draft.swap(statement, node, text, "index", LESS_USUAL)
 
 
 def _over(part: Part, node: ast.Subscript) -> bool:
