@@ -184,7 +184,7 @@ def test_a_tensor_that_is_input_and_output_is_both_on_the_twin(ask) -> None:
 
 def test_where_the_order_of_iterations_decides_the_compiler_is_not_accused(ask) -> None:
     report = ask(IN_PLACE)
-    assert (report["verdict"]["rule"], report["verdict"]["owner"]) == ("TLC075", "kernel")
+    assert (report["verdict"]["rule"], report["verdict"]["owner"]) == ("TLC077", "kernel")
     assert report["verdict"]["state"] == "classified"
     assert report["verdict"]["location"]["line"] == line_of(IN_PLACE, "X[i + 1] =")
 
