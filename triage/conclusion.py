@@ -62,8 +62,17 @@ def _without_fault(session: Session, run: dict[str, Any], stopped: bool) -> Find
         why = f"The script built {some}, and stopped at its own check of values that the virtual device made up."
         return Finding(State.HEALTHY, None, "No fault was found up to the script's own check", why)
     return Finding(
-        State.HEALTHY, None, f"No fault was found{_of_values(run)}", f"The script ran to its end and built {some}."
+        State.HEALTHY,
+        None,
+        f"No fault was found{_of_values(run)}",
+        f"The script ran to its end and built {some}.{_said_no(run)}",
     )
+
+
+def _said_no(run: dict[str, Any]) -> str:
+    """A comparison that did not agree is the script's to judge, where it went on; the reader should know."""
+    where = run.get("run.said_no")
+    return f" It was told that results differ, and went on: {where}." if where else ""
 
 
 def _of_values(run: dict[str, Any]) -> str:

@@ -322,6 +322,8 @@ class ErrorRecord:
     printed_by: str | None = None
     #: the failed comparison that the error rests on
     comparison: Comparison | None = None
+    #: the script ended itself for a reason that no value of a kernel is part of
+    regardless: bool = False
     #: lines of the user's file that the error text itself names: `--> file:line:col`, nvcc `file(line)`
     named: tuple[Location, ...] = ()
     #: names of buffers and variables that the text mentions

@@ -102,6 +102,25 @@ UNRELATED = {
     "a missing name": "tilelang.testing.torch_assert_close(b, ref)",
     "a shape": "torch.testing.assert_close(b[0], ref)",
 }
+#: ends that no value of a kernel can be part of
+REGARDLESS = {
+    "a shape": "assert b.shape == (48, 64), f'shape {tuple(b.shape)}'\ntorch.testing.assert_close(b, ref)",
+    "a size in a function": "def check(t):\n    assert t.size(0) == 5 and t.dim() == 2\n\ncheck(b)",
+    "a type": "def check(t):\n    assert t.dtype == torch.float16, t.dtype\n\ncheck(b)",
+    "devices": "if not torch.cuda.is_available() or torch.cuda.device_count() < 99:\n    sys.exit('needs 99 GPUs')",
+    "files": "import os\nfiles = os.listdir('.')\nassert len(files) > 500, 'no data'",
+    "an argument": "count = len(sys.argv)\nif count < 3:\n    raise SystemExit('usage: kernel.py A B')",
+    "the time": "import time\nstart = time.perf_counter()\nkernel(a)\nassert time.perf_counter() - start < 1e-9",
+}
+#: ends of which nobody can tell
+PERHAPS = {
+    "a flag that a function sets": "bad = 0\ndef check():\n    global bad\n    bad += any(v != 0 for v in (b - ref).flatten().tolist())\ncheck()\nsys.exit(bad)",
+    "a list that a function fills": "bad = []\ndef check():\n    bad.append(1)\ncheck()\nassert not bad",
+    "a call that says why": "def fail(text):\n    sys.exit(text)\n\nif b.double().sum().item() > 1:\n    fail('wrong')",
+    "a function's answer": "def main():\n    return int(b.double().sum().item() > 1)\n\nraise SystemExit(main())",
+    "a caught error": "try:\n    print(1 // int(b.sum() * 0))\nexcept ZeroDivisionError:\n    sys.exit('wrong')",
+    "what the kernel's function answers": "best = max(kernel(a).flatten().tolist())\nassert best < 1",
+}
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +143,9 @@ def run(runner: ScriptRunner, text: str) -> Shown:
 @pytest.mark.parametrize("way", FAILS)
 def test_a_failed_comparison_is_told_with_the_kernels_output(way: str, runner) -> None:
     text, function = FAILS[way]
-    compared = run(runner, f"{RETURNED}{text}\n").errors[-1].comparison
-    assert compared is not None and compared.pattern is not None
+    error = run(runner, f"{RETURNED}{text}\n").errors[-1]
+    compared = error.comparison
+    assert compared is not None and compared.pattern is not None and not error.regardless
     assert (compared.function, compared.vacuous) == (function, "")
     assert [(output.name, output.argument) for output in compared.written] == [("doubled.main", "B")]
     found = pattern_of(compared.pattern)
@@ -137,6 +157,17 @@ def test_a_failed_comparison_is_told_with_the_kernels_output(way: str, runner) -
 def test_another_end_rests_on_no_comparison(way: str, runner) -> None:
     compared = run(runner, f"{RETURNED}{UNRELATED[way]}\n").errors[-1].comparison
     assert compared is None or compared.pattern is None
+
+
+@pytest.mark.parametrize("way", REGARDLESS)
+def test_an_end_that_no_value_decides_is_told_as_such(way: str, runner) -> None:
+    error = run(runner, f"{RETURNED}{REGARDLESS[way]}\n").errors[-1]
+    assert error.regardless and error.comparison is None
+
+
+@pytest.mark.parametrize("way", PERHAPS)
+def test_an_end_that_values_may_decide_is_not(way: str, runner) -> None:
+    assert not run(runner, f"{RETURNED}{PERHAPS[way]}\n").errors[-1].regardless
 
 
 def test_an_argument_that_a_kernel_filled_is_its_output(runner) -> None:

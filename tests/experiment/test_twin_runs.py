@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from triage.experiment.errors import read_events
-from triage.experiment.repair_search import Search
+from triage.experiment.repair_search import Repaired, Search
 from triage.experiment.repairs import edits, host_edits
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import TwinRun, read
@@ -134,6 +136,8 @@ def test_a_reference_that_no_kernel_computes_is_not_repaired(runner: ScriptRunne
         ("A[bx * block + i] + B[bx * block + bx]", "torch.testing.assert_close(c, a + b)", 13),
         ("A[bx * block + i] - B[bx * block + i]", "torch.testing.assert_close(c, b - a)", None),
         ("T.max(A[bx * block + i], B[bx * block + i])", "torch.testing.assert_close(c, torch.minimum(a, b))", None),
+        ("A[bx * block + i] - B[bx * block + i]", "assert (c - (b - a)).abs().max().item() < 1e-3", None),
+        ("A[bx * block + i] - B[bx * block + i]", "if not torch.allclose(c, b - a):\n    raise SystemExit(1)", None),
     ],
 )
 def test_where_the_reference_or_the_call_may_be_wrong_instead_no_statement_is_accused(
@@ -146,6 +150,18 @@ def test_where_the_reference_or_the_call_may_be_wrong_instead_no_statement_is_ac
     assert found.alone
     found = search.outside(source, found, host_edits(source), lambda: 1.0)
     assert (found.alone.line if found.alone else None) == culprit
+
+
+def test_an_edit_that_may_agree_by_chance_accuses_no_statement(runner: ScriptRunner, tmp_path: Path) -> None:
+    runs = tmp_path / "runs.txt"
+    chance = f"log = open({str(runs)!r}, 'a')\nlog.write('.')\nlog.close()\nc[0] += len(open({str(runs)!r}).read()) < 5"
+    source = ADD.format(check=f"{chance}\ntorch.testing.assert_close(c, a + b)")
+    shown, start = ran(runner, source)
+    assert start.verdict == "mismatched"
+    search = Search(runner, Candidate(source, twin=()), start, shown.seconds)
+    (edit, *_) = edits(source, range(11, 14))
+    found = search.confirmed(source, Repaired((edit,), 1, 1, settled=True))
+    assert found.alone is None and "chance" in found.reservation
 
 
 def test_a_launch_that_cannot_be_computed_says_why(runner: ScriptRunner) -> None:

@@ -131,6 +131,91 @@ def test_a_setting_that_spoils_the_values_is_found_at_its_line(ask) -> None:
     assert "cpu-twin" in tools(report) and "bisect-switches" in tools(report)
 
 
+SCALE = (
+    HEAD
+    + """
+@tilelang.jit(target="c")
+def scale(n, block=256):
+    @T.prim_func
+    def main(Y: T.Tensor((n,), "float32"), X: T.Tensor((n,), "float32"), s: T.float32):
+        with T.Kernel(T.ceildiv(n, block), threads=128) as bx:
+            for i in T.Parallel(block):
+                Y[bx * block + i] = X[bx * block + i] * s
+
+    return main
+
+
+x = torch.randn(512)
+want = x * 2.5
+scale(512)(x, x, 2.5)
+torch.testing.assert_close(x, want)
+"""
+)
+
+IN_PLACE = (
+    HEAD
+    + """
+@tilelang.jit(target="c")
+def smooth(n):
+    @T.prim_func
+    def main(X: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            for i in T.Parallel(n - 1):
+                X[i + 1] = X[i] + X[i + 1]
+
+    return main
+
+
+x = torch.rand(257)
+want = x.clone()
+want[1:] += x[:-1]
+smooth(257)(x)
+torch.testing.assert_close(x, want)
+"""
+)
+
+
+def test_a_tensor_that_is_input_and_output_is_both_on_the_twin(ask) -> None:
+    report = ask(SCALE)
+    assert report["verdict"]["state"] == "healthy"
+    twin = next(step for step in report["walk"] if step["tool"] == "cpu-twin")
+    assert twin["outcome"] == "clean" and "what the script compares agrees" in twin["detail"]
+
+
+def test_where_the_order_of_iterations_decides_the_compiler_is_not_accused(ask) -> None:
+    report = ask(IN_PLACE)
+    assert (report["verdict"]["rule"], report["verdict"]["owner"]) == ("TLC077", "kernel")
+    assert report["verdict"]["state"] == "classified"
+    assert report["verdict"]["location"]["line"] == line_of(IN_PLACE, "X[i + 1] =")
+
+
+@pytest.mark.parametrize("wrong_in", [1, 2])
+def test_what_comes_in_one_run_only_accuses_nobody(
+    ask, tmp_path_factory: pytest.TempPathFactory, wrong_in: int
+) -> None:
+    """The first run is the observed one; where nothing fails in it, the second is that on the twin."""
+    runs = str(tmp_path_factory.mktemp("count") / "runs.txt")
+    text = ADD.format(blocks="T.ceildiv(n, block)", sign="+")
+    text += f"open({runs!r}, 'a').write('.')\nc[0] += len(open({runs!r}).read()) == {wrong_in}\n"
+    report = ask(text + "torch.testing.assert_close(c, a + b)\n")
+    assert report["verdict"]["owner"] == "unknown"
+    assert not {"TLC066", "TLC069"} & {one.get("rule") for one in (*report["other_findings"], *report["notes"])}
+
+
+def test_an_assertion_about_a_shape_is_no_wrong_result(ask) -> None:
+    text = ADD.format(blocks="T.ceildiv(n, block)", sign="+") + "assert c.shape == (n // 2,), c.shape\n"
+    report = ask(text)
+    assert report["verdict"]["owner"] == "unknown" and report["verdict"]["category"] != "correctness"
+    assert report["verdict"]["location"]["line"] == line_of(text, "assert c.shape")
+    assert "repair-statements" not in tools(report)
+
+
+def test_a_no_that_a_script_passes_over_is_told(ask) -> None:
+    report = ask(ADD.format(blocks="T.ceildiv(n, block)", sign="+") + "print(torch.allclose(c, a - b))\n")
+    assert report["verdict"]["state"] == "healthy"
+    assert "went on: torch.allclose" in report["verdict"]["summary"]
+
+
 @pytest.mark.parametrize(
     ("source", "line"),
     [

@@ -16,6 +16,8 @@ from triage.experiment.twin import TwinRun, read
 
 #: other inputs with which an edit has to agree, too
 SEEDS = (1, 2)
+#: an edit that would accuse a statement is run so many times more, and so is the unchanged script
+AGAIN = 3
 #: a changed copy may take so many times as long as the unchanged one, and so many seconds at least
 PATIENCE, SHORTEST = 4.0, 10.0
 #: what the last block of a right kernel does, too: TileLang reads zeros there and drops what is written
@@ -41,6 +43,8 @@ class Repaired:
     #: an edit outside of the kernels that restores the agreement, too, and whether all of those were tried
     outside: Edit | None = None
     looked_outside: bool = True
+    #: the same comes out each time
+    steady: bool = True
 
     @property
     def alone(self) -> Edit | None:
@@ -52,6 +56,8 @@ class Repaired:
         """What else may be wrong than the first of the edits, as half a sentence; empty where nothing is known."""
         if len(self.edits) > 1:
             return f"{len(self.edits)} statements can be changed so that it does, each of them alone"
+        if not self.steady:
+            return "run again, the script unchanged agrees at times, too, or with the change does not, so that chance may have made it agree"
         if self.doubtful:
             return "with other sizes it still does not, so that the change may fit only these"
         if self.derived:
@@ -129,6 +135,16 @@ class Search:
                 return replace(found, looked_outside=len(tried) == len(remaining))
             remaining = [one for one in remaining if one not in tried]
         return found
+
+    def confirmed(self, source: str, found: Repaired) -> Repaired:
+        """The result after runs of the edit that would accuse a statement, and of the unchanged script: of many edits one may agree by
+        chance where random inputs are not seeded, or the script throws dice."""
+        if found.alone is None:
+            return found
+        copy = replace(self.candidate, source=found.alone.apply(source))
+        agree = (self._agrees(shown) for shown in self.runner.repeats(copy, AGAIN, self.limit))
+        unchanged = (self._agrees(shown) for shown in self.runner.repeats(self.candidate, AGAIN, self.limit))
+        return replace(found, steady=all(agree) and not any(unchanged))
 
     @staticmethod
     def _open(edits: Sequence[Edit], looked_at: set[Edit], passing: Sequence[Edit]) -> list[Edit]:

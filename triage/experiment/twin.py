@@ -72,6 +72,8 @@ class TwinRun:
     rests_on: str | None = None
     #: names of the kernels that were computed, each once
     kernels: tuple[str, ...] = ()
+    #: the line of the script where the error that ended it was raised
+    raised_at: Place | None = None
 
     @property
     def verdict(self) -> str:
@@ -119,6 +121,7 @@ def read(events: Sequence[Event], ended: str, blob: Callable[[str], bytes]) -> T
         ended=ended,
         rests_on=_rests_on(events),
         kernels=_computed(events, told),
+        raised_at=_raised_at(events),
     )
 
 
@@ -186,6 +189,11 @@ def _rests_on(events: Sequence[Event]) -> str | None:
     return None if last is None else str(last.get("comparison") or "")
 
 
+def _raised_at(events: Sequence[Event]) -> Place | None:
+    frames = ((_last_error(events) or {}).get("error") or {}).get("frames") or ()
+    return next((Place(f["file"], int(f["line"])) for f in reversed(frames) if f.get("user")), None)
+
+
 def _failed_check(events: Sequence[Event]) -> bool:
     last = _last_error(events)
     if last is None:
@@ -193,4 +201,6 @@ def _failed_check(events: Sequence[Event]) -> bool:
     error = last.get("error") or {}
     frames = error.get("frames") or [{}]
     of_the_script = bool(frames[-1].get("user"))
+    if last.get("regardless"):
+        return False
     return bool(last.get("comparison")) or (of_the_script and str(error.get("type")).rpartition(".")[2] in OWN_CHECKS)

@@ -284,7 +284,9 @@ class Script:
         """Write the event of the error that ends the script, with the failed comparison that it rests on."""
         comparisons = self.context.comparisons
         failed = comparisons.of_error(error) if comparisons is not None else None
-        rests = {} if failed is None else {"comparison": failed}
+        rests: dict[str, Any] = {} if failed is None else {"comparison": failed}
+        if failed is None and comparisons is not None and comparisons.regardless(error):
+            rests["regardless"] = True
         self.context.report_error(error, None, None, handled=False, **rests)
 
 

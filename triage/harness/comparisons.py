@@ -314,8 +314,19 @@ class Comparisons:
             return self._decided(deciding.of_error(error, self.context))
         return None
 
+    def regardless(self, error: BaseException) -> bool:
+        """Whether the script ended itself for a reason that no value of a kernel can be part of."""
+        with self.context.guarded("find what an error of the script rests on"):
+            from . import deciding
+
+            decision = deciding.of_error(error, self.context)
+            return decision is not None and not decision.of_values(self.context.is_user)
+        return False
+
     def _decided(self, decision: Any) -> str | None:
         """The last comparison that decided and failed; where none decided, what the script compared by its own arithmetic."""
+        from . import mismatch
+
         if decision is None:
             return None
         decided = [comparison for comparison in self.told if decision.rests_on(comparison.through)]
@@ -328,18 +339,19 @@ class Comparisons:
             if actual is None or expected is None or actual.shape != expected.shape:
                 continue
             with self._unfollowed():
+                wrong = mismatch.largely_wrong(actual, expected)
+                if not bool(wrong.any()):  # what is the same decided nothing
+                    continue
                 if any(self._writer(tensor) for tensor in (actual, expected)):  # else it says nothing of a kernel
-                    return self._own(decision, actual, expected, steps)
+                    return self._own(decision, actual, expected, wrong, steps)
         return None
 
-    def _own(self, decision: Any, actual: Any, expected: Any, steps: list[Any]) -> str:
-        from . import mismatch
-
+    def _own(self, decision: Any, actual: Any, expected: Any, wrong: Any, steps: list[Any]) -> str:
         about = {"shape": list(actual.shape), "dtype": _dtype(actual)}
         about["tolerance"] = {"bounds": decision.bounds()}
         about["vacuous"] = _vacuous(actual, expected, False)
         about["sources"] = sources.digest(steps, decision.users, self.context.is_user)
-        about |= self._mismatch(actual, expected, mismatch.largely_wrong(actual, expected))
+        about |= self._mismatch(actual, expected, wrong)
         return self._emit(decision.kind, False, decision.through, about).id
 
 

@@ -15,8 +15,9 @@ import functools
 import itertools
 import linecache
 import operator
+import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,15 @@ OPERATORS = {
     ast.Div: operator.truediv, ast.MatMult: operator.matmul,
 }  # fmt: skip
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+#: what tells of a tensor no element
+ABOUT = frozenset(
+    {"shape", "dtype", "device", "ndim", "layout", "is_cuda", "requires_grad", "grad_fn", "itemsize", "nbytes"}
+)
+ASKS = frozenset({"size", "stride", "dim", "numel", "element_size", "is_contiguous", "data_ptr", "is_floating_point"})
+#: functions that tell how long their argument takes
+TIMERS = frozenset({"do_bench", "elapsed_time", "timeit"})
+#: values that nobody changes in place
+PLAIN = (int, float, complex, str, bytes, bool, type(None))
 #: ends that leave the rest of a body to the other case
 LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 
@@ -72,6 +82,8 @@ class Decision:
     kind: str
     users: list[tuple[types.FrameType, int]]
     steps: list[Step] = field(default_factory=list)
+    #: the script raised while it handled another error
+    handling: bool = False
 
     @property
     def through(self) -> tuple[Passed, ...]:
@@ -80,6 +92,16 @@ class Decision:
     def rests_on(self, through: tuple[Passed, ...]) -> bool:
         """Whether a comparison made on this way through the script is among what decided."""
         return any(self._made_in(step, through) for step in self.steps)
+
+    def of_values(self, is_user: Callable[[str], bool]) -> bool:
+        """Whether what a kernel wrote may have decided: not where the script asks for a shape, a type, the time, a file or a device.
+
+        Any tensor may have been written by one, any function of the script may have looked at one.
+        """
+        if self.handling or len(self.steps) > LIMIT:
+            return True
+        names = ((step, node) for step in self.steps for node in _reads(step.node) if isinstance(node, ast.Name))
+        return any(_may_hold_values(node, step.frame, is_user) for step, node in names)
 
     def _made_in(self, step: Step, through: tuple[Passed, ...]) -> bool:
         """Whether the way leads through the lines of a step, and not on into the call in which the script ended: what was
@@ -126,13 +148,16 @@ def of_error(error: BaseException, context: Any) -> Decision | None:
     if ending is None:
         return None
     kind = "exit" if isinstance(error, SystemExit) else "assert" if isinstance(ending, ast.Assert) else "raise"
-    decision = Decision(kind, users)
+    decision = Decision(kind, users, handling=error.__context__ is not None)
     if isinstance(ending, ast.Assert):
         decision.steps.append(Step(ending.test, frame))
-    else:
-        if not isinstance(ending, ast.Raise):  # such as `self.assertTrue(torch.allclose(a, b))`
-            decision.steps.append(Step(ending, frame))
-        decision.steps += [Step(test, frame) for test in _conditions(_scope(frame), ending)]
+    elif not isinstance(ending, ast.Raise):  # such as `self.assertTrue(torch.allclose(a, b))`
+        decision.steps.append(Step(ending, frame))
+    for outer, at in reversed(users):  # `def fail(text): sys.exit(text)` is decided where it is called
+        call = ending if outer is frame else statement(outer, at)
+        decision.steps += [Step(test, outer) for test in (_conditions(_scope(outer), call) if call is not None else ())]
+    if isinstance(ending, ast.Raise) and kind == "exit":  # raise SystemExit(main())
+        decision.steps.append(Step(ending, frame))
     _follow(decision)
     return decision
 
@@ -153,13 +178,63 @@ def _follow(decision: Decision) -> None:
     for step in decision.steps:  # which grows
         if len(decision.steps) > LIMIT:
             return
-        for name in (n.id for n in ast.walk(step.node) if isinstance(n, ast.Name)):
-            if (step.frame, name) in seen:
+        for node in (n for n in _reads(step.node) if isinstance(n, ast.Name)):
+            name = node.id
+            if (step.frame, name) in seen or isinstance(value_of(node, step.frame), types.ModuleType):
                 continue
             seen.add((step.frame, name))
             decision.steps += [Step(value, step.frame) for value in _bound(_scope(step.frame), name)]
             if step.frame in callers:
                 decision.steps += [Step(value, callers[step.frame][0]) for value in given(step.frame, name, callers)]
+
+
+def _reads(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of an expression or a statement without those of which it reads no element, and those that it only measures."""
+    if isinstance(node, ast.Attribute) and node.attr in ABOUT:
+        return
+    if isinstance(node, ast.Call):
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name in TIMERS or (isinstance(node.func, ast.Attribute) and name in ASKS):
+            return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _reads(child)
+
+
+def _may_hold_values(node: ast.Name, frame: types.FrameType, is_user: Callable[[str], bool]) -> bool:
+    """Whether a name stands for a tensor, for what looks at one or makes one, or for what is changed where nobody follows."""
+    value = value_of(node, frame)
+    if value is UNKNOWN:  # a builtin function, or a variable of an expression, whose source is another name
+        return False
+    if isinstance(value, types.ModuleType):
+        return is_user(str(getattr(value, "__file__", "")))
+    if isinstance(value, (types.FunctionType, type)):
+        home = sys.modules.get(value.__module__)
+        return value.__module__.partition(".")[0] == "tilelang" or is_user(str(getattr(home, "__file__", "")))
+    if isinstance(value, types.BuiltinFunctionType):
+        return False
+    if isinstance(value, PLAIN):
+        return _mentioned(frame, node.id, declared=True)
+    if type(value) in (list, tuple, dict, set):
+        return not _is_plain(value) or _mentioned(frame, node.id, declared=False)
+    return True
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a container holds plain values only."""
+    inside = [*value.keys(), *value.values()] if isinstance(value, dict) else list(value)
+    return all(_is_plain(one) if type(one) in (list, tuple, dict, set) else isinstance(one, PLAIN) for one in inside)
+
+
+def _mentioned(frame: types.FrameType, name: str, declared: bool) -> bool:
+    """Whether a function of the file may change what a name stands for; `declared`: only one that says so could."""
+    for node in ast.walk(_file(frame.f_code.co_filename)):
+        if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
+            return True
+        elsewhere = not declared and isinstance(node, SCOPES) and node is not _scope(frame)
+        if elsewhere and any(isinstance(inner, ast.Name) and inner.id == name for inner in ast.walk(node)):
+            return True
+    return False
 
 
 def given(
@@ -188,11 +263,16 @@ def _scope(frame: types.FrameType) -> ast.AST:
 
 
 @functools.cache
-def body_of(code: types.CodeType) -> ast.AST:
+def _file(path: str) -> ast.Module:
     try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+        return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
         return ast.Module([], [])
+
+
+@functools.cache
+def body_of(code: types.CodeType) -> ast.AST:
+    tree = _file(code.co_filename)
     if code.co_name == "<module>":
         return tree
     for node in ast.walk(tree):
@@ -235,6 +315,8 @@ def _conditions(scope: ast.AST, statement: ast.stmt) -> list[ast.expr]:
         if isinstance(parent, (ast.If, ast.While)):
             around = True
             found.append(parent.test)
+        if isinstance(parent, ast.Match):
+            found.append(parent.subject)
         node = parent
     return found
 

@@ -149,10 +149,12 @@ class Launch:
     def __init__(self, segments: Segments, outputs: list[int], args: tuple[Any, ...]) -> None:
         import torch
 
+        from .virtual.computed import copied
+
         self.segments, self.outputs = segments, outputs
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         device = tensors[0].device if tensors else torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.before = [a.detach().cpu().clone() if isinstance(a, torch.Tensor) else a for a in args]
+        self.before = copied(args)
         self.copies = [_fresh(made, device) for made in segments.made]
 
     def compare(self, result: Any) -> Iterator[dict[str, Any]]:

@@ -368,7 +368,7 @@ def _compares_results(error: ErrorRecord, facts: Mapping[str, Any]) -> bool:
         own = frame is None or user_raised(error)
         compared = COMPARING_FUNCTION.match(frame.text) if frame else None
         return own and error.type == "AssertionError" and bool(compared or COMPARING_WORDS.search(error.message))
-    if frame is None or not frame.user:
+    if frame is None or not frame.user or error.regardless:
         return False
     ran = facts.get("launches.count", 0) > 0 and not facts.get("launches.virtual")
     return bool(ran and COMPARING_ASSERT.match(frame.text))

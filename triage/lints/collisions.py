@@ -20,7 +20,7 @@ from triage.lints.devices import Device
 from triage.lints.hazard import Certainty, Hazard, label
 from triage.lints.program import BOUND, Program, Visit, shown
 from triage.lints.vectors import BITS, vector_bits
-from triage.model import BufferInfo, Loop, Statement
+from triage.model import BufferInfo, Loop, Place, Statement
 
 #: at most so many iterations are compared with each other: a corner of the loops where they have more
 WINDOW = 1024
@@ -118,6 +118,23 @@ def reads_of_others(program: Program, device: Device, source: str | None) -> Ite
                 where = label(write.buffer.at, f"{shown(write.buffer)} is declared here")
                 yield Hazard("parallel-reads-others", shown(write.buffer), write.visit.at, where, fields, "likely")
                 break
+
+
+def order_decides(program: Program) -> tuple[Place, str] | None:
+    """A store of what another iteration of T.Parallel, or another block, reads, and the buffer: nothing orders the two, and each device
+    has an order of its own. Wider than `reads_of_others`, which names pairs: here it is enough that the indices are not the same."""
+    for visit in program.visits:
+        around = next((p for p in visit.parents if p.loop is not None and p.loop.kind == "parallel"), None)
+        for written in visit.statement.accesses:
+            buffer = program.buffers.get(written.buffer)
+            between_blocks = buffer is not None and buffer.scope == "global"
+            if written.mode == "read" or not (around or between_blocks):
+                continue
+            read = (a for v in program.visits if between_blocks or around in v.parents for a in v.statement.accesses)
+            apart = (a.buffer == written.buffer and a.mode != "write" and a.index != written.index for a in read)
+            if visit.at is not None and any(apart):
+                return visit.at, written.buffer
+    return None
 
 
 def _crossing(

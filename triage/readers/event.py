@@ -35,7 +35,10 @@ def from_event(event: Mapping[str, Any], readings: Sequence[Reading] = (), user:
     kernel = error.kernel or event.get("kernel")
     completed = _complete(error, readings, user)
     causes = tuple(replace(c, handled=handled, kernel=c.kernel or kernel) for c in completed.causes)
-    return replace(completed, handled=handled, kernel=kernel, phase=error.phase or event.get("phase"), causes=causes)
+    return replace(
+        completed, handled=handled, kernel=kernel, phase=error.phase or event.get("phase"), causes=causes,
+        regardless=bool(event.get("regardless", error.regardless)),
+    )  # fmt: skip
 
 
 def _complete(error: ErrorRecord, readings: Sequence[Reading], user: User) -> ErrorRecord:

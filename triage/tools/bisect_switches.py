@@ -20,6 +20,7 @@ from triage.lints.hazard import Hazard, label
 from triage.model import Fact, FoundBy, Place, StepOutcome, StepStatus
 from triage.tools import reruns
 from triage.tools.base import Bisected, Result, Work
+from triage.tools.compared import observed_run, order_decides
 from triage.tools.lower_kernels import program, reported_fault
 
 SPEC = ToolSpec(
@@ -74,6 +75,11 @@ def _of_values(work: Work, kernel: Kernel, switches: Sequence[Switch]) -> Result
     if work.facts.get("twin.verdict") != "matched" or work.facts.get("comparison.verdict") != "mismatched":
         return Result(
             detail=f"kernel {kernel.name} compiles, and nothing shows that the compiler makes its values wrong"
+        )
+    device = observed_run(work)
+    if device is not None and order_decides(device, {kernel.id}):
+        return Result(
+            detail=f"what {kernel.name} computes depends on an order that it does not say, and switches change it"
         )
     script = reruns.candidate(work)
     if script is None:

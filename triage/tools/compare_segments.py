@@ -21,7 +21,7 @@ from triage.lints.hazard import Hazard
 from triage.model import Fact, FoundBy, Label, Place, StepOutcome, StepStatus
 from triage.tools import reruns
 from triage.tools.base import Result, Work
-from triage.tools.compared import observed_run
+from triage.tools.compared import observed_run, order_decides
 from triage.tools.lower_kernels import program
 from triage.tools.twin_runs import wrong
 
@@ -96,6 +96,9 @@ def _kernel(work: Work) -> str | None:
 def _left_to_the_compiler(work: Work, kernel: str) -> bool:
     """Whether what each thread does, and what it waits for, is the compiler's to decide. The twin has one order for all threads: what
     a kernel that synchronizes by itself gets wrong looks the same as a fault of the compiler."""
+    device = observed_run(work)
+    if device is not None and order_decides(device, {kernel}):
+        return False
     known = work.kernels.get(kernel)
     if known is None or known.primfunc is None:
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,9 @@ from triage.experiment.errors import read_events
 from triage.experiment.events import Event
 from triage.experiment.kernels import kernels_of, record_of
 from triage.experiment.twin import Compared, TwinRun, read
-from triage.model import KernelRecord
+from triage.lints import collisions
+from triage.lints.program import Program
+from triage.model import KernelRecord, Place
 from triage.tools.base import Work
 from triage.tools.reruns import TWIN
 
@@ -67,6 +69,13 @@ def _left_by(work: Work, twin: bool) -> Seen | None:
     events = read_events(directory)
     status = str(work.facts.get("twin.status" if twin else "run.status"))
     return Seen(events, read(events, status, blob), blob, twin)
+
+
+def order_decides(seen: Seen, kernels: Collection[str] = ()) -> tuple[Place, str] | None:
+    """Where one of these kernels, or of all, reads what another iteration or block writes, and from which buffer: what a device and the
+    twin compute otherwise then says nothing of the compiler."""
+    records = (record for id, record in seen.records.items() if not kernels or id in kernels)
+    return next((found for record in records if (found := collisions.order_decides(Program(record)))), None)
 
 
 def failed_comparison(work: Work, seen: Seen) -> Compared | None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from triage.experiment.client import TemplateError
 from triage.experiment.errors import read_events
-from triage.experiment.scripts import Shown
+from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import TwinRun, read
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
 from triage.model import Caliber, Fact, FoundBy, NotChecked, StepOutcome, StepStatus
 from triage.numerics.pattern import pattern_of
 from triage.numerics.steps import beyond_rounding
+from triage.tools import reruns
 from triage.tools.base import Result, Work
-from triage.tools.compared import Seen, observed_run
+from triage.tools.compared import Seen, observed_run, order_decides
 from triage.tools.given_references import said
 from triage.tools.reruns import TWIN
 from triage.tools.twin_runs import blind, hidden, of_happenings, of_mismatch, unchanged, wrong, wrong_on_twin
@@ -42,6 +45,9 @@ def run(work: Work) -> Result:
         return Result(detail="the twin runs a script as it was read, and this run is of a module or the script is gone")
     device = observed_run(work)
     right = device is not None and device.run.verdict == "matched"
+    failed = device is not None and device.run.verdict == "mismatched"
+    if failed:  # with the random numbers of the device's own repetitions
+        candidate = replace(candidate, seed=reruns.SEED)
     longest = LONGEST_OF_RIGHT if right else LONGEST
     try:
         with work.script_runner() as runner:
@@ -52,9 +58,11 @@ def run(work: Work) -> Result:
         return Result(status=StepStatus.FAILED, detail=f"the twin cannot be run: {error}")
     if shown.status == "infra_error":
         return Result(status=StepStatus.FAILED, detail=f"the twin came to no end: {shown.why}")
-    verdict = "disagrees" if right and run.verdict == "mismatched" else run.verdict
+    verdict = run.verdict
+    if (right and verdict == "mismatched") or (failed and verdict == "matched"):
+        verdict = _beside_device(work, verdict)
     asked = said(work.references if run.computed else (), events, run, twin=True, source=SPEC.name)
-    hazards = [*_hazards(verdict, run, device.run if device else None), *asked.hazards]
+    hazards = [*_hazards(verdict, run, device), *asked.hazards]
     return Result(
         status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if verdict == "matched" else StepOutcome.UNKNOWN,
@@ -62,21 +70,45 @@ def run(work: Work) -> Result:
         facts=(*_facts(verdict, run), *_gross(verdict, device), *_where(work, shown), *asked.facts),
         hazards=(*hazards, *blind(run)),
         checked=(*_checked(run), *asked.checked),
-        not_checked=(*_not_checked(run), *asked.not_checked),
+        not_checked=(*_not_checked(run, bool(work.facts.get("launches.virtual"))), *asked.not_checked),
     )
 
 
-def _hazards(verdict: str, run: TwinRun, device: TwinRun | None) -> list[Hazard]:
+def _beside_device(work: Work, verdict: str) -> str:
+    """The verdict of the twin where the device came to another one: `disagrees` if the twin alone is wrong, `unknown` if the device
+    comes to the twin's with the same random numbers, or to nothing. Scripts that do not seed theirs compare other values each time."""
+    script = reruns.candidate(work)
+    if script is None:
+        return verdict
+    work.progress("once more on the device, with the same random numbers")
+    try:
+        with work.script_runner() as runner:
+            here = _verdict(runner, replace(script, twin=()), reruns.limit(work))
+        with reruns.runner(work) as runner:
+            there = _verdict(runner, script, reruns.limit(work))
+    except TemplateError:
+        return verdict
+    if (here, there) == ("mismatched", "matched"):
+        return "disagrees"
+    return "matched" if (here, there) == ("matched", "mismatched") else "unknown"
+
+
+def _verdict(runner: ScriptRunner, script: Candidate, seconds: float) -> str:
+    shown = runner.again(script, seconds)
+    return read(read_events(shown.directory), shown.status, runner.blob).verdict
+
+
+def _hazards(verdict: str, run: TwinRun, device: Seen | None) -> list[Hazard]:
     """What the twin showed, beside what a device did if there was one."""
     if verdict == "disagrees":
         return [of_mismatch("twin-disagrees", wrong(run))]
-    wrong_on_device = device is not None and device.verdict == "mismatched"
+    wrong_on_device = device is not None and device.run.verdict == "mismatched"
     hazards = of_happenings(run, wrong_on_device)
     if verdict == "mismatched":
         hazards.append(wrong_on_twin(run))
     hazards += hidden(run)
-    if device is not None and _only_on_device(verdict, device):
-        hazards.append(of_mismatch("right-on-twin", wrong(device), found_by=FoundBy.TWIN.value))
+    if device is not None and _only_on_device(verdict, device.run):
+        hazards.append(_of_device(device))
     return hazards
 
 
@@ -85,6 +117,16 @@ def _only_on_device(verdict: str, device: TwinRun) -> bool:
     compared = wrong(device) if verdict == "matched" and device.verdict == "mismatched" else None
     found = compared.mismatch.differences if compared and compared.mismatch else None
     return found is not None and beyond_rounding(found)
+
+
+def _of_device(device: Seen) -> Hazard:
+    """What a device alone computed wrong: the compiler's fault, unless the kernel leaves open in which order it reads and writes."""
+    compared = wrong(device.run)
+    decided = order_decides(device, {output.kernel for output in compared.written} if compared else ())
+    if decided is not None:
+        at, buffer = decided
+        return of_mismatch("order-decides", compared, at=at, buffer=buffer, found_by=FoundBy.LINT.value)
+    return of_mismatch("right-on-twin", compared, found_by=FoundBy.TWIN.value)
 
 
 def _pointless(work: Work) -> str:
@@ -134,11 +176,14 @@ def _detail(verdict: str, run: TwinRun, seconds: float) -> str:
     launches = f"{run.computed} launch{'es' * (run.computed != 1)} computed"
     if run.made_up:
         launches += f", {sum(run.made_up.values())} not"
+    other = run.verdict != "unknown"
     said = {
         "matched": "what is compared agrees",
         "mismatched": "the given reference does not agree" if _asked_and_wrong(run) else "the script's own check fails",
         "disagrees": "the same check fails here, and passed on the device",
-        "unknown": "nothing was compared that says something",
+        "unknown": "the device comes to the same with the same random numbers"
+        if other
+        else "nothing was compared that says something",
     }
     return f"{launches} in {seconds:.1f} s; {said[verdict]}"
 
@@ -156,7 +201,8 @@ def _checked(run: TwinRun) -> list[str]:
     return [f"the values of {some}{compared} [computed here]"]
 
 
-def _not_checked(run: TwinRun) -> list[NotChecked]:
+def _not_checked(run: TwinRun, no_device: bool) -> list[NotChecked]:
+    """`no_device`: launches of the observed run were computed by none."""
     lines = [
         NotChecked(f"the values of {count} launch{'es' * (count != 1)} on the CPU twin", reason)
         for reason, count in run.made_up.items()
@@ -164,7 +210,7 @@ def _not_checked(run: TwinRun) -> list[NotChecked]:
     if run.computed:
         lines.append(
             NotChecked(
-                "values as the GPU computes them, races and speed",
+                "values as the GPU computes them, races and speed" if no_device else "races and speed",
                 "the twin does what the program says, one block after another",
             )
         )

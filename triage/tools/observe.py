@@ -7,6 +7,7 @@ its errors mean is for `read-error` to say.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,17 +24,16 @@ from triage.model import (
     Caliber,
     Environment,
     Fact,
-    FoundBy,
     NotChecked,
-    Place,
     StepOutcome,
     StepStatus,
 )
+from triage.numerics.pattern import describe
 from triage.readers import from_event
 from triage.tools.base import Result, Work
 from triage.tools.error_facts import ADDS, error_facts
 from triage.tools.given_references import said
-from triage.tools.twin_runs import blind, hidden, of_mismatch, wrong
+from triage.tools.twin_runs import BY_DEVICE, blind, hidden, of_mismatch, wrong
 
 SPEC = ToolSpec(
     "observe-run",
@@ -42,7 +42,7 @@ SPEC = ToolSpec(
         "run.status", "run.code", "run.signal", "run.seconds", "run.dir", "run.mode", "run.how",
         *ADDS, "kernels.count", "kernels.failing",
         "kernel.failed", "kernel.name", "kernel.file", "kernel.line", "launches.count", "launches.virtual",
-        "comparison.verdict", "comparison.function", "tilelang.version",
+        "comparison.verdict", "comparison.function", "tilelang.version", "run.said_no",
         "reference.agreed", "run.killed_by", "run.env", "run.check", "errors.handled", "warnings.count",
     ),
     essential=True,
@@ -54,6 +54,13 @@ NO_VALUES = "values, races and speed: no kernel was executed"
 NOT_COMPARED = " with a reference"
 ANSWERS = "answers of the virtual device: "
 ONLY_LAUNCHES = f"{ANSWERS}kernel launches"
+
+#: what a phase that went well did to a kernel, by its target where that matters
+PHASES = {
+    "lower": {"": "lowered"},
+    "codegen": {"": "turned into source"},
+    "device": {"": "compiled by the host's compiler", "cuda": "compiled by nvcc", "hip": "compiled by hipcc"},
+}
 
 
 def run(work: Work) -> Result:
@@ -92,6 +99,8 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
     ended = done.exit.status
     seen = read(events, ended, work.case.get)
     facts += _comparison_facts(events, seen)
+    if ended == "succeeded":
+        facts += [Fact("run.said_no", text, source="events") for text in _said_no(seen)]
     launches = sum(e["type"] == "launch.begin" for e in events)
     made_up = sum(e["type"] == "launch.begin" and bool(e.get("virtual")) for e in events)
     warnings = sum(e["type"] == "warning" and e.get("origin") != OWN for e in events) or int(
@@ -111,7 +120,7 @@ def gather(work: Work, done: process.Run, virtual: bool) -> Result:
         outcome=StepOutcome.CLEAN if ended == "succeeded" else StepOutcome.FINDING,
         detail=_how_it_ended(done.exit),
         facts=(*facts, *asked.facts),
-        hazards=(*_failed_check(seen, errors), *hidden(seen), *blind(seen), *asked.hazards),
+        hazards=(*_failed_check(seen), *hidden(seen, BY_DEVICE), *blind(seen, BY_DEVICE), *asked.hazards),
         kernels=tuple(kernels.values()),
         environments=(environment,),
         artifacts=tuple(_artifacts(work, done)),
@@ -178,19 +187,22 @@ def _kernel_facts(kernels: Mapping[str, Kernel]) -> list[Fact]:
     return facts
 
 
-def _failed_check(seen: TwinRun, errors: Sequence[Mapping[str, Any]]) -> list[Hazard]:
+def _failed_check(seen: TwinRun) -> list[Hazard]:
     """The check of its results with which a script ended where a device computed them, or the user's reference that they do not agree with."""
     given = [c for c in seen.comparisons if c.asked_for and not c.matched]
     if given:
-        return [of_mismatch("off-given-reference", given[-1], found_by=FoundBy.FRAME.value)]
+        return [of_mismatch("off-given-reference", given[-1], found_by=BY_DEVICE.value)]
     if seen.verdict != "mismatched":
         return []
-    last = next((e for e in reversed(errors) if not e.get("handled")), None)
-    frames = (last or {}).get("error", {}).get("frames") or ()
-    own = next((Place(f["file"], int(f["line"])) for f in reversed(frames) if f.get("user")), None)
     compared = wrong(seen)
-    at = (compared.at if compared else None) or own
-    return [of_mismatch("wrong-on-device", compared, at=at, found_by=FoundBy.FRAME.value)]
+    at = (compared.at if compared else None) or seen.raised_at
+    return [of_mismatch("wrong-on-device", compared, at=at, found_by=BY_DEVICE.value)]
+
+
+def _said_no(seen: TwinRun) -> list[str]:
+    """The first comparison of what a kernel wrote that answered no in a script which went on, if there is one."""
+    found = (c for c in seen.comparisons if not c.matched and not c.asked_for and c.of_kernel and c.mismatch and c.at)
+    return [f"{c.function} in line {c.at.line}, {describe(c.mismatch)}" for c in found if c.at and c.mismatch][:1]
 
 
 def _comparison_facts(events: Sequence[Mapping[str, Any]], seen: TwinRun) -> list[Fact]:
@@ -260,10 +272,15 @@ def _bytes(*paths: Path) -> bytes:
 
 def _checked(kernels: Mapping[str, Kernel], launches: int, made_up: int, ended: str, said_hello: bool) -> list[str]:
     lines = ["the script ran to its end [measured here]"] if ended == "succeeded" and said_hello else []
-    for phase, word in (("lower", "lowered"), ("codegen", "turned into source"), ("device", "compiled by nvcc")):
-        count = sum(k.phases.get(phase) is True for k in kernels.values())
-        if count:
-            lines.append(f"{count} kernel{'s' * (count != 1)} {word} [measured here]")
+    done = Counter(
+        word
+        for phase, words in PHASES.items()
+        for kernel in kernels.values()
+        if kernel.phases.get(phase) is True
+        for word in (words.get(str(kernel.target.get("kind"))) or words[""],)
+    )
+    for word, count in done.items():
+        lines.append(f"{count} kernel{'s' * (count != 1)} {word} [measured here]")
     executed = launches - made_up
     if executed:
         lines.append(f"{executed} launch{'es' * (executed != 1)} [measured here]")

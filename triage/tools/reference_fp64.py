@@ -9,7 +9,7 @@ from triage.experiment.reruns import Said
 from triage.experiment.scripts import Candidate, ScriptRunner
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
-from triage.model import Caliber, Fact, NotChecked, Place, StepOutcome, StepStatus
+from triage.model import Caliber, Fact, FoundBy, NotChecked, Place, StepOutcome, StepStatus
 from triage.numerics.reference import Judgement, growth, judge
 from triage.tools import reruns
 from triage.tools.base import Result, Work
@@ -88,6 +88,7 @@ def _hazard(said: Said, judgement: Judgement) -> Hazard:
         "reference": judgement.reference,
         "kernel": judgement.kernel,
         "grows": f"; its error {there.words}" if there else "",
+        "found_by": FoundBy.EXPERIMENT.value,
     }
     return Hazard("reference-off-float64", "run", Place(there.file, there.line) if there else None, fields=fields)
 

@@ -51,6 +51,7 @@ def run(work: Work) -> Result:
             search = Search(runner, candidate, start, float(work.facts["twin.seconds"]))
             found = search.run(candidate.source, changes, left, work.progress)
             found = search.outside(candidate.source, found, host_edits(candidate.source), left)
+            found = search.confirmed(candidate.source, found)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"changed copies cannot be run: {error}")
     facts = (
@@ -89,6 +90,8 @@ def _hazards(found: Repaired, file: str, fields: dict[str, object]) -> tuple[Haz
 
 
 def _detail(found: Repaired) -> str:
+    if not found.count:
+        return "no statement of a kernel stands in the script itself, and files beside it are not changed"
     tried = f"{found.tried} of {found.count} small changes tried"
     if not found.edits:
         return f"{tried}; none makes the result right"

@@ -10,10 +10,10 @@ from triage.experiment.tolerances import Judged
 from triage.experiment.twin import Compared
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
-from triage.model import Fact, NotChecked, StepOutcome
+from triage.model import Fact, FoundBy, NotChecked, StepOutcome
 from triage.tools.base import Result, Work
 from triage.tools.compared import Seen, comparison_id, seen_by
-from triage.tools.twin_runs import of_mismatch
+from triage.tools.twin_runs import BY_DEVICE, of_mismatch
 
 SPEC = ToolSpec(
     "tolerance-model",
@@ -36,7 +36,7 @@ def run(work: Work) -> Result:
     judged = {id: _judged(seen, one) for id, one in failed.items()}
     alone = all(one.within for one in judged.values()) and seen.run.rests_on in (*failed, None)
     one = judged[about]
-    hazards = _hazards(compared, one, alone)
+    hazards = _hazards(compared, one, alone, FoundBy.TWIN if seen.twin else BY_DEVICE)
     return Result(
         outcome=StepOutcome.FINDING if hazards else StepOutcome.UNKNOWN,
         detail=_detail(one),
@@ -52,10 +52,15 @@ def _judged(seen: Seen, compared: Compared) -> Judged:
     )  # fmt: skip
 
 
-def _hazards(compared: Compared, judged: Judged, alone: bool) -> tuple[Hazard, ...]:
+def _hazards(compared: Compared, judged: Judged, alone: bool, by: FoundBy) -> tuple[Hazard, ...]:
     """`alone`: everything that failed is explained by rounding, so that nothing else ended the script."""
     if judged.within and alone and judged.allowed is not None:
-        fields: dict[str, Any] = {"rtol": judged.allowed.rtol, "atol": judged.allowed.atol, "why": judged.says}
+        fields: dict[str, Any] = {
+            "rtol": judged.allowed.rtol,
+            "atol": judged.allowed.atol,
+            "why": judged.says,
+            "found_by": by.value,
+        }
         return (of_mismatch("tolerance-too-tight", compared, **fields),)
     if judged.accumulator is not None and judged.sum is not None and not judged.others:
         fields = {
@@ -64,6 +69,7 @@ def _hazards(compared: Compared, judged: Judged, alone: bool) -> tuple[Hazard, .
             "terms": judged.sum.terms,
             "measured": f"{judged.measured:.2g}",
             "expected": f"{judged.expected:.2g}",
+            "found_by": (FoundBy.TWIN if by is FoundBy.TWIN else FoundBy.SPAN).value,
         }
         found = of_mismatch("narrow-accumulator-measured", compared, at=judged.sum.at, **fields)
         # what the program does not say, it may not be able to help: that is what the hardware makes of a wider one

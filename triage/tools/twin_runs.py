@@ -22,6 +22,8 @@ HAZARDS = {
     "never-written": "output-never-written",
     "collision": "lanes-collide",
 }
+#: how the line of a comparison is known whose values a device computed: it is where the script compared
+BY_DEVICE = FoundBy.FRAME
 #: what is worth a line about a comparison that agreed; that NaN agrees with NaN is a default of most functions
 TOLD = frozenset({"mismatches-cover-a-tile", "atol-covers-all", "loose"})
 
@@ -104,7 +106,8 @@ def wrong_on_twin(run: TwinRun) -> Hazard:
     between = f"what the script makes of {_result_of(run.kernels)} before it {does} it"
     if found is not None and found.of_kernel:
         compared, between = "the kernel does not agree with its reference", ""
-    return of_mismatch("wrong-on-twin", found, compared=compared, look_at=_look_at(between))
+    at = None if found and found.at else run.raised_at
+    return of_mismatch("wrong-on-twin", found, at, compared=compared, look_at=_look_at(between))
 
 
 def _result_of(kernels: tuple[str, ...]) -> str:
@@ -136,7 +139,7 @@ def said_of(found: Compared | None) -> dict[str, Any]:
     }
 
 
-def hidden(run: TwinRun) -> list[Hazard]:
+def hidden(run: TwinRun, by: FoundBy = FoundBy.TWIN) -> list[Hazard]:
     """What comparisons that agreed let through, and what is no chance: wrong elements that have a place."""
     unwritten = [h for h in run.happenings if h.get("kind") == "never-written"]
     no_block = "".join(f"; no block writes {h['count']} elements of {h['buffer']}" for h in unwritten[:1])
@@ -146,6 +149,7 @@ def hidden(run: TwinRun) -> list[Hazard]:
             compared,
             ratio=compared.tolerance.get("max_mismatched_ratio"),
             where=describe(compared.let_through) + no_block,
+            found_by=by.value,
         )
         for compared in run.comparisons
         if compared.let_through is not None and _hides(compared)
@@ -162,7 +166,7 @@ def _hides(compared: Compared) -> bool:
     return wrong.differences is None or not by_spacings(wrong.differences, placed=False, real=True).inside
 
 
-def blind(run: TwinRun) -> list[Hazard]:
+def blind(run: TwinRun, by: FoundBy = FoundBy.TWIN) -> list[Hazard]:
     """Comparisons that agreed and could not have seen a fault, by their parameters; those that hid one are told as such."""
     found = []
     for compared in run.comparisons:
@@ -170,7 +174,8 @@ def blind(run: TwinRun) -> list[Hazard]:
             continue
         spots = [spot for spot in blind_spots(_comparing(compared)) if spot.kind in TOLD]
         if spots:
-            found.append(of_mismatch("comparison-blind", compared, says=spots[0].says, spot=spots[0].kind, where=""))
+            said: dict[str, Any] = {"says": spots[0].says, "spot": spots[0].kind, "where": "", "found_by": by.value}
+            found.append(of_mismatch("comparison-blind", compared, **said))
     return found
 
 

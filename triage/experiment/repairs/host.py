@@ -14,6 +14,8 @@ from triage.experiment.repairs.syntax import OPERATORS, called, held, launches
 from triage.experiment.repairs.text import Text
 
 KIND = "outside"
+#: statements of which only the condition is read
+CONDITIONS = (ast.If, ast.While)
 #: functions and methods of PyTorch that are taken for each other
 SWAPPED = {
     "exp": "exp2", "exp2": "exp", "log": "log2", "log2": "log", "tril": "triu", "triu": "tril", "amax": "amin", "amin": "amax", "max": "min", "min": "max",
@@ -31,13 +33,15 @@ ALONG = {
 RANDOM = ("rand", "normal", "uniform", "bernoulli", "multinomial", "exponential")
 TURNED = ("t", "mT", "T")
 SIGNS: dict[type[ast.operator], str] = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
+#: calls that answer whether their operands agree
+COMPARING = ("allclose", "equal", "array_equal", "isclose")
 BOUNDS: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 
 
 def host_edits(source: str) -> list[Edit]:
     """The edits outside of kernels and of what these read from the functions around them. Sizes, seeds, tolerances and random inputs stay, and so
-    do conditions and errors that the script computes itself: changed, they would hide a difference and not explain it. Empty where the
-    source does not parse."""
+    do conditions and errors that the script computes itself, but for what they compare: changed, they would hide a difference and not
+    explain it. Empty where the source does not parse."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -45,9 +49,11 @@ def host_edits(source: str) -> list[Edit]:
     text = Text(source)
     found: dict[tuple[Change, ...], Edit] = {}
     for statement in _statements(tree):
-        for says, changes in _changes(text, statement):
-            end = statement.end_lineno or statement.lineno
-            found.setdefault(changes, Edit(statement.lineno, end, KIND, says, changes))
+        whole = statement.test if isinstance(statement, CONDITIONS) else statement
+        for part in _open(whole):
+            for says, changes in _changes(text, part):
+                end = whole.end_lineno or whole.lineno
+                found.setdefault(changes, Edit(whole.lineno, end, KIND, says, changes))
     return list(found.values())
 
 
@@ -59,10 +65,12 @@ def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
     read = {name for kernel in kernels for name in _names(kernel, ast.Load)}
     sizes = _sizes(tree)
     for node in ast.walk(tree):
-        simple = isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert))
-        if not isinstance(node, ast.stmt) or not simple or id(node) in within or _hides(node):
+        simple = isinstance(
+            node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert, *CONDITIONS)
+        )
+        if not isinstance(node, ast.stmt) or not simple or id(node) in within or _is_random(node):
             continue
-        names = _names(node, ast.Store)
+        names = set() if isinstance(node, CONDITIONS) else _names(node, ast.Store)
         if not names & sizes and not (id(node) in beside and names & read):
             yield node
 
@@ -106,12 +114,29 @@ def _is_number(value: ast.expr, sizes: set[str]) -> bool:
     return all(isinstance(node, plain) or (isinstance(node, ast.Name) and node.id in sizes) for node in ast.walk(value))
 
 
-def _hides(statement: ast.stmt) -> bool:
-    names = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
-    return "abs" in names or any(name.startswith(RANDOM) for name in names)
+def _is_random(statement: ast.stmt) -> bool:
+    read = statement.test if isinstance(statement, CONDITIONS) else statement
+    names = {node.attr for node in ast.walk(read) if isinstance(node, ast.Attribute)}
+    return any(name.startswith(RANDOM) for name in names)
 
 
-def _changes(text: Text, statement: ast.stmt) -> Iterator[tuple[str, tuple[Change, ...]]]:
+def _open(whole: ast.stmt | ast.expr) -> Iterator[ast.AST]:
+    """The parts of a statement, or of a condition, that may be edited: of an error, and of a condition, only both sides of it."""
+    names = {node.attr for node in ast.walk(whole) if isinstance(node, ast.Attribute)}
+    if isinstance(whole, ast.stmt) and "abs" not in names:
+        yield whole
+        return
+    for node in (node for node in ast.walk(whole) if isinstance(node, ast.Call)):
+        operands = [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *node.args]
+        if called(node) in COMPARING:
+            yield from operands
+        elif called(node) == "abs":
+            for error in operands:
+                if isinstance(error, ast.BinOp) and isinstance(error.op, ast.Sub):
+                    yield from (error.left, error.right)
+
+
+def _changes(text: Text, statement: ast.AST) -> Iterator[tuple[str, tuple[Change, ...]]]:
     def put(node: ast.AST, new: str) -> tuple[str, tuple[Change, ...]]:
         return f"`{text.of(node)}` as `{new}`", (text.replaced(node, new),)
 

@@ -116,6 +116,29 @@ def in_order(signature: Signature, args: Sequence[Any], results: Sequence[Any]) 
     return values
 
 
+def copied(args: Sequence[Any]) -> list[Any]:
+    """The arguments of a launch with memory of their own on the host. Those that share memory, such as the tensor that a kernel
+    reads and writes, share it still."""
+    memories = [_memory(value) for value in args]
+    shared = {memory for memory in memories if memory is not None and memories.count(memory) > 1}
+    storages: dict[int, Any] = {}
+    made = []
+    for value, memory in zip(args, memories, strict=True):
+        if memory in shared:
+            storage = storages.setdefault(memory, value.untyped_storage().cpu().clone())
+            copy = torch.empty(0, dtype=value.dtype)
+            made.append(copy.set_(storage, value.storage_offset(), value.shape, value.stride()))
+        else:
+            made.append(value.detach().cpu().clone() if isinstance(value, torch.Tensor) else value)
+    return made
+
+
+def _memory(value: Any) -> int | None:
+    """Where the memory of a tensor begins; None for one of the virtual device, which holds others."""
+    plain = isinstance(value, torch.Tensor) and not isinstance(value, VirtualTensor) and value.numel() > 0
+    return int(value.untyped_storage().data_ptr()) if plain else None
+
+
 def _has_nan(array: Any) -> bool:
     return isinstance(array, numpy.ndarray) and array.dtype.kind in "fV" and bool((array != array).any())
 

@@ -118,7 +118,7 @@ def _replaced(real: Callable[..., Any], compute: Callable[..., bool]) -> Run:
     """A real launch on the host, whose own checks and outputs count, with the values that the twin computes from the same arguments."""
 
     def run(args: tuple[Any, ...], launch_id: str | None) -> Any:
-        before = [a.detach().clone() if isinstance(a, torch.Tensor) else a for a in args]
+        before = computed.copied(args)
         answer = real(*args)
         results = list(answer) if isinstance(answer, (list, tuple)) else [] if answer is None else [answer]
         mine = [torch.empty_like(result) for result in results]
