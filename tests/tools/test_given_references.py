@@ -127,6 +127,7 @@ def test_a_kernel_that_does_not_fit_is_said_to_be_unchecked(tmp_path: Path) -> N
     assert line["why"] == "scale.scaled has 2 inputs (X, s), and total takes (x)"
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_is_led_back_to_its_statement(tmp_path: Path) -> None:
     alone = KERNELS.partition("def scale")[0] + 'row_sum(8, 96)(torch.randn(8, 96, device="cuda"))\n'
     wrong = alone.replace("T.ceildiv(N, block)):", "T.ceildiv(N, block) - 1):")
@@ -216,6 +217,7 @@ def test_kernels_that_really_run_are_compared_in_the_observed_run(tmp_path: Path
     assert ON_CPU.splitlines()[verdict["location"]["line"] - 1].strip().startswith("tilelang.compile(add")
 
 
+@pytest.mark.slow
 def test_a_case_that_is_resumed_is_compared_with_its_references(tmp_path: Path) -> None:
     alone = KERNELS.partition("def scale")[0] + 'row_sum(8, 96)(torch.randn(8, 96, device="cuda"))\n'
     _, report, _ = triage(tmp_path, alone, *given("refs:total"), "--no-experiments")
@@ -227,6 +229,7 @@ def test_a_case_that_is_resumed_is_compared_with_its_references(tmp_path: Path) 
     assert not any("against --reference" in line["what"] for line in verdict["not_checked"])
 
 
+@pytest.mark.slow
 def test_launches_of_a_profiler_are_said_not_to_be_compared(tmp_path: Path) -> None:
     by_profiler = KERNELS.partition("torch.manual_seed")[0] + "row_sum(8, 96).get_profiler().run_once()\n"
     status, report, _ = triage(tmp_path, by_profiler, *given("refs:total"))
@@ -264,6 +267,7 @@ matmul(64, 64, 64)(a, b, c)
 """
 
 
+@pytest.mark.slow
 def test_what_tensor_cores_round_off_of_float32_is_no_difference(tmp_path: Path) -> None:
     status, report, _ = triage(tmp_path, TF32, *given("torch:matmul"))
     assert status == 0 and "agree with the given reference" in report["verdict"]["title"]
