@@ -127,7 +127,7 @@ def test_what_changes_from_run_to_run_is_intermittent(ask) -> None:
 
 
 def test_a_setting_that_spoils_the_values_is_found_at_its_line(ask) -> None:
-    report = ask(TOTAL)
+    report = ask(TOTAL, budget=75)
     assert (report["verdict"]["rule"], report["verdict"]["owner"]) == ("TLC068", "kernel")
     assert report["verdict"]["location"]["line"] == line_of(TOTAL, "disable_safe_memory_legalize")
     assert "cpu-twin" in tools(report) and "bisect-switches" in tools(report)
@@ -219,6 +219,12 @@ def test_a_no_that_a_script_passes_over_is_told(ask) -> None:
     report = ask(ADD.format(blocks="T.ceildiv(n, block)", sign="+") + "print(torch.allclose(c, a - b))\n")
     assert report["verdict"]["state"] == "healthy"
     assert "went on: torch.allclose" in report["verdict"]["summary"]
+
+
+@pytest.mark.slow
+def test_no_compiler_is_accused_while_a_setting_of_the_script_may_be_at_fault(ask) -> None:
+    report = ask(TOTAL, budget=33)  # too little for the switches
+    assert (report["verdict"]["state"], report["verdict"]["owner"]) != ("localized", "compiler")
 
 
 @pytest.mark.parametrize(

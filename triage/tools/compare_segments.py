@@ -14,6 +14,7 @@ from triage.experiment.choose import Unit
 from triage.experiment.client import TemplateError
 from triage.experiment.errors import read_events
 from triage.experiment.scripts import Candidate, ScriptRunner
+from triage.experiment.switch_values import OURS
 from triage.experiment.switches import of_tiles_only
 from triage.experiment.twin import read
 from triage.graph.spec import ToolSpec
@@ -95,12 +96,13 @@ def _kernel(work: Work) -> str | None:
 
 def _left_to_the_compiler(work: Work, kernel: str) -> bool:
     """Whether what each thread does, and what it waits for, is the compiler's to decide. The twin has one order for all threads: what
-    a kernel that synchronizes by itself gets wrong looks the same as a fault of the compiler."""
+    a kernel that synchronizes by itself gets wrong looks the same as a fault of the compiler, and so does what a switch that the script sets
+    takes from it (`bisect-switches` comes later, or not at all)."""
     device = observed_run(work)
     if device is not None and order_decides(device, {kernel}):
         return False
     known = work.kernels.get(kernel)
-    if known is None or known.primfunc is None:
+    if known is None or known.primfunc is None or {*known.pass_configs} - {*OURS}:
         return False
     listed = work.template().run(program(work, known), "units")
     return listed.status == "succeeded" and of_tiles_only([Unit.of(data) for data in listed.facts["units"]])
