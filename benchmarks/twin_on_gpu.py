@@ -53,6 +53,7 @@ def one(script: str, out: str) -> None:
 
     boot.load_package(str(HARNESS))
     sys.path.pop(0)
+    from _triage_harness.virtual.computed import copied
     from tilelang.jit.kernel import JITKernel
 
     original = JITKernel.__call__
@@ -62,7 +63,7 @@ def one(script: str, out: str) -> None:
         counts[id(kernel)] = counts.get(id(kernel), 0) + 1
         if counts[id(kernel)] > LAUNCHES:
             return original(kernel, *args, **options)
-        before = [_copied(argument) for argument in args]
+        before = copied(args)
         result = original(kernel, *args, **options)
         told = _compared(kernel, before, args, result)
         with open(out, "a", encoding="utf-8") as file:
@@ -75,14 +76,11 @@ def one(script: str, out: str) -> None:
     runpy.run_path(script, run_name="__main__")
 
 
-def _copied(value: Any) -> Any:
-    return value.detach().cpu().clone() if hasattr(value, "detach") else value
-
-
 def _compared(kernel: Any, before: list[Any], args: tuple[Any, ...], result: Any) -> dict[str, Any]:
     import torch
     from _triage_harness import twin
-    from _triage_harness.virtual.computed import NotComputed, as_array, in_order
+    from _triage_harness.outputs import returned
+    from _triage_harness.virtual.computed import NotComputed, as_arrays, in_order, on_twin
     from _triage_harness.virtual.signature import signature
 
     torch.cuda.synchronize()
@@ -90,16 +88,13 @@ def _compared(kernel: Any, before: list[Any], args: tuple[Any, ...], result: Any
     outputs = [index % len(func.params) for index in kernel.adapter.result_idx or ()]
     known = signature(func, outputs)
     told: dict[str, Any] = {"kernel": known.kernel}
-    results = list(result) if isinstance(result, (list, tuple)) else [result]
-    results = results[: len(outputs)]
-    theirs = in_order(known, args, results)
-    mine = in_order(known, before, [torch.empty_like(value, device="cpu") for value in results])
+    results = returned(result)[: len(outputs)]
+    fresh = [torch.empty_like(value, device="cpu") for value in results]
+    theirs, mine = in_order(known, args, results), in_order(known, before, fresh)
     try:
-        arrays = [as_array(p, v) for p, v in zip(known.parameters, mine, strict=True)]
-        for index in outputs:
-            twin.poison(arrays[index])
+        arrays = as_arrays(known, before, fresh)
         began = time.monotonic()
-        outcome = twin.run(func, arrays, fresh=frozenset(outputs))
+        outcome = on_twin(func, known, arrays)
         told["seconds"] = round(time.monotonic() - began, 3)
         told["happenings"] = sorted({f"{h.kind} {h.buffer}" for h in outcome.happenings})
     except (twin.Unsupported, NotComputed) as why:

@@ -15,14 +15,12 @@ from dataclasses import dataclass, replace
 from triage.experiment.errors import read_events
 from triage.experiment.minimal import OutOfBudget, minimize
 from triage.experiment.scripts import Candidate, ScriptRunner
-from triage.experiment.switches import Setting, governed, together, worded
+from triage.experiment.switches import OURS, Setting, governed, together, worded
 from triage.experiment.twin import read
 from triage.knowledge.switches import Effect
 
 #: a set that helps is run so many times more, and then the script unchanged once more
 AGAIN = 2
-#: what triage itself sets
-OURS = ("tl.emit_line_directives",)
 #: what the device is, and how many threads run, is no part of a remedy
 FIXED = ("target", "threads")
 
@@ -32,7 +30,6 @@ class Helpful:
     """A set of settings with which the script's own check passes. `own`: the script's settings, taken away."""
 
     settings: tuple[Setting, ...]
-    minimal: bool
     own: bool
 
     @property
@@ -88,16 +85,16 @@ class ValueSearch:
 
     def _own(self, own: Sequence[Setting]) -> Helpful | None:
         chosen = next((setting for setting in own if self._right([setting])), None)
-        return Helpful((chosen,), True, own=True) if chosen else None
+        return Helpful((chosen,), own=True) if chosen else None
 
     def _harmless(self, harmless: Sequence[Setting]) -> Helpful | None:
         if not harmless:
             return None
         if self._right(harmless):
-            kept, minimal = minimize(harmless, lambda some: bool(some) and self._right(some))
-            return Helpful(tuple(kept), minimal, own=False)
+            kept, _ = minimize(harmless, lambda some: bool(some) and self._right(some))
+            return Helpful(tuple(kept), own=False)
         alone = next((setting for setting in harmless if self._right([setting])), None)
-        return Helpful((alone,), True, own=False) if alone else None
+        return Helpful((alone,), own=False) if alone else None
 
     def _right(self, chosen: Sequence[Setting]) -> bool:
         """Whether the script comes to its end with these settings, and everything it compares agrees. Raises `OutOfBudget`."""

@@ -17,6 +17,8 @@ from triage.experiment.choose import Unit, threads
 from triage.experiment.template import Change, Program
 from triage.knowledge.switches import Effect, Switch
 
+#: pass configs that triage itself sets to see more; they change nothing of what is compiled
+OURS = frozenset({"tl.emit_line_directives"})
 #: an attribute around statements that says nothing about threads
 HARMLESS_ATTRIBUTES = ("threadblock_swizzle_pattern",)
 EFFECTS = tuple(Effect)

@@ -49,6 +49,11 @@ class Compared:
         return bool(self.written) or self.asked_for
 
     @property
+    def writers(self) -> frozenset[str]:
+        """The kernels whose launches wrote its operands."""
+        return frozenset(output.kernel for output in self.written)
+
+    @property
     def asked_for(self) -> bool:
         """Whether triage compares, with a reference that the user gave."""
         return is_asked_for(self.function)
@@ -126,9 +131,9 @@ def read(events: Sequence[Event], ended: str, blob: Callable[[str], bytes]) -> T
 
 
 def _computed(events: Sequence[Event], told: Sequence[Event]) -> tuple[str, ...]:
-    kernels = kernels_of(events)
-    ids = [str(e.get("kernel")) for e in told if e.get("computed")]
-    return tuple(dict.fromkeys(kernels[id].name for id in ids if id in kernels))
+    names = {e.get("id"): str(e.get("name") or e.get("id")) for e in events if e["type"] == "kernel"}
+    ids = [e.get("kernel") for e in told if e.get("computed")]
+    return tuple(dict.fromkeys(names[id] for id in ids if id in names))
 
 
 def _whole(value: Any, blob: Callable[[str], bytes]) -> Any:

@@ -132,12 +132,8 @@ class Capture:
             if self.context.mode == "virtual":
                 options = self._virtual_options(options)
             kernel = self.announce(func, out_idx, requested, options)
-            asked = self.context.settings if self.context.settings.get("kernel") == kernel.id else {}
-            func, options = _changed(func, options, asked) if asked else (func, options)
-            if "segments" in asked:
-                out_idx = [index % len(func.params) for index in _indices(out_idx) or []] or None
-                kernel.segments = segments.instrument(func, self.context.is_user, bool(asked["segments"]))
-                func = kernel.segments.func
+            if self.context.settings.get("kernel") == kernel.id:
+                func, out_idx, options = self._as_asked(kernel, func, out_idx, options)
             if self.context.twin is not None and target.is_cuda(options.get("target", self.context.target)):
                 return self._hand_out(None, func, out_idx, kernel)  # the twin reads the PrimFunc as it was written
             with self._compiling(kernel):
@@ -145,6 +141,20 @@ class Capture:
             return self._hand_out(real, func, out_idx, kernel)
 
         return cached
+
+    def _as_asked(
+        self, kernel: Kernel, func: Any, out_idx: Any, options: dict[str, Any]
+    ) -> tuple[Any, Any, dict[str, Any]]:
+        """The kernel under the switches that an experiment sets, and with copies of its tiles if that asks for them."""
+        asked = self.context.settings
+        func, options = _changed(func, options, asked)
+        if "segments" in asked:
+            out_idx = [
+                index % len(func.params) for index in _indices(out_idx)
+            ] or None  # from the end no more: more follow
+            kernel.segments = segments.instrument(func, self.context.is_user, bool(asked["segments"]))
+            func = kernel.segments.func
+        return func, out_idx, options
 
     def session(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Around a compile that did not come through `cached` (`tilelang.lower`, `lower_to_host_device_ir`)."""
@@ -264,9 +274,8 @@ class Capture:
             kernel["_triage_stored"] = record.stored(kernel["_triage_func"])
             kernel["_triage_name"] = places.qualified_name(kernel["_triage_func"]) or name_of(kernel["_triage_func"])
         inputs = zip((p["name"] for p in kernel["_triage_inputs"]), args, strict=False)
-        results = result if isinstance(result, (list, tuple)) else [result]
         stored = [(name, value) for name, value in inputs if name in kernel["_triage_stored"]]
-        stored += zip(kernel["_triage_returned"], results, strict=False)
+        stored += zip(kernel["_triage_returned"], outputs.returned(result), strict=False)
         stored = [(name, getattr(value, "payload", value)) for name, value in stored]  # of a virtual device's tensor
         self.outputs.note(launch, kernel["_triage_id"], kernel["_triage_name"], stored)
 
@@ -416,7 +425,7 @@ class Capture:
             handed.__dict__["_triage_returned"] = record.returned(func, _indices(out_idx))
             handed.__dict__["_triage_func"] = func
             handed.__dict__["_triage_segments"] = kernel.segments
-            handed.__dict__["_triage_outputs"] = _indices(out_idx) or []
+            handed.__dict__["_triage_outputs"] = _indices(out_idx)
         return handed
 
     def _why_no_device_compile(self) -> str | None:

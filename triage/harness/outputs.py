@@ -37,6 +37,11 @@ class Written:
     dtype: Any
 
 
+def returned(result: Any) -> list[Any]:
+    """What the call of a kernel gave back, one by one."""
+    return list(result) if isinstance(result, (list, tuple)) else [] if result is None else [result]
+
+
 class Outputs:
     def __init__(self, keep: bool = False) -> None:
         self._written: list[Written] = []

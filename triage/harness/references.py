@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from . import places, record, seeds, target
+from . import outputs, places, record, seeds, target
 
 #: launches of one kernel that are compared; a benchmark makes thousands
 LAUNCHES = 8
@@ -223,17 +223,16 @@ class References:
             sys.modules["torch"].cuda.synchronize()  # a fault of the kernel is none of the reference
         kernel = pending.kernel
         self._counts[kernel.id] += 1
-        results = list(result) if isinstance(result, (list, tuple)) else [result]
-        outputs = dict(zip(kernel.returned, results, strict=False))
+        written = dict(zip(kernel.returned, outputs.returned(result), strict=False))
         given = dict(zip(kernel.inputs, args, strict=True))
-        outputs |= {name: given[name] for name in kernel.written if given.get(name) is not None}
+        written |= {name: given[name] for name in kernel.written if given.get(name) is not None}
         for reference, inputs in pending.calls:
             try:
                 expected = self._called(reference, inputs)
                 if self.context.comparisons.is_made_up(expected):
                     self._tell_once("unfit", reference, kernel, Unfit("the virtual device made up what it returns"))
                 else:
-                    self._compare(reference, kernel, _pairs(reference, kernel, outputs, expected))
+                    self._compare(reference, kernel, _pairs(reference, kernel, written, expected))
             except Unusable as why:
                 self._tell_once("unusable", reference, kernel, why)
 
@@ -287,13 +286,13 @@ class References:
             self.context.emit("reference", what=what, reference=text, kernel=kernel.id, name=name, **told)
 
 
-def _pairs(reference: Reference, kernel: Kernel, outputs: dict[str, Any], returned: Any) -> list[tuple[Any, Any]]:
+def _pairs(reference: Reference, kernel: Kernel, written: dict[str, Any], returned: Any) -> list[tuple[Any, Any]]:
     """The outputs of a launch with what is expected of each. Raises `Unusable` where these do not belong together."""
     from . import comparisons
 
     at = places.of_code(reference.call)
     values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-    names = list(outputs)
+    names = list(written)
     if len(values) != len(names) and len(values) == len(kernel.returned):
         names = kernel.returned
     whose = kernel.name or kernel.symbol
@@ -306,7 +305,7 @@ def _pairs(reference: Reference, kernel: Kernel, outputs: dict[str, Any], return
     for name, value in zip(names, values, strict=True):
         if value is None:
             continue
-        actual, expected = comparisons.tensor_of(outputs[name]), comparisons.tensor_of(value)
+        actual, expected = comparisons.tensor_of(written[name]), comparisons.tensor_of(value)
         if actual is None or expected is None:
             raise Unusable(f"it returns {_kind(value)} for {name}, and no tensor", "", at)
         if actual.shape != expected.shape:

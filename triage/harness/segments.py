@@ -161,19 +161,14 @@ class Launch:
         """What came out, segment by segment. Raises `twin.Unsupported` or `computed.NotComputed` where the twin cannot say."""
         import torch
 
-        from . import twin
-        from .virtual.computed import as_array, in_order
+        from .outputs import returned
+        from .virtual.computed import as_arrays, on_twin
         from .virtual.signature import signature
 
         known = signature(self.segments.func, self.outputs)
-        results = list(result) if isinstance(result, (list, tuple)) else [] if result is None else [result]
         mine = [_fresh(made, torch.device("cpu")) for made in self.segments.made]
-        fresh = [torch.empty_like(value, device="cpu") for value in results[: len(self.outputs)]]
-        values = in_order(known, [*self.before, *mine], fresh)
-        arrays = [as_array(p, v) for p, v in zip(known.parameters, values, strict=True)]
-        for index in self.outputs:
-            twin.poison(arrays[index])
-        twin.run(self.segments.func, arrays, fresh=frozenset(self.outputs))
+        fresh = [torch.empty_like(value, device="cpu") for value in returned(result)[: len(self.outputs)]]
+        on_twin(self.segments.func, known, as_arrays(known, [*self.before, *mine], fresh))
         for number, (made, theirs, own) in enumerate(zip(self.segments.made, self.copies, mine, strict=True)):
             yield {
                 "number": number, "buffer": made.buffer, "text": made.text, "at": made.place, **differing(own, theirs.cpu())

@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 
 from triage.experiment.bisect import Bisection, bisect
-from triage.experiment.choose import Unit
 from triage.experiment.client import TemplateError
 from triage.experiment.kernels import Kernel
 from triage.experiment.switch_values import Helpful, ValueSearch, written_at
@@ -21,7 +20,7 @@ from triage.model import Fact, FoundBy, Place, StepOutcome, StepStatus
 from triage.tools import reruns
 from triage.tools.base import Bisected, Result, Work
 from triage.tools.compared import observed_run, order_decides
-from triage.tools.lower_kernels import program, reported_fault
+from triage.tools.lower_kernels import program, reported_fault, units_of
 
 SPEC = ToolSpec(
     "bisect-switches",
@@ -84,14 +83,12 @@ def _of_values(work: Work, kernel: Kernel, switches: Sequence[Switch]) -> Result
     script = reruns.candidate(work)
     if script is None:
         return Result(detail="a script is run again as it was read, and this run is of a module or the script is gone")
-    subject = program(work, kernel)
-    listed = work.template().run(subject, "units")
-    units = tuple(Unit.of(data) for data in listed.facts.get("units", ())) if listed.status == "succeeded" else ()
+    options = settings(switches, units_of(work, kernel), program(work, kernel))
     deadline = time.monotonic() + min(LONGEST_OF_VALUES, work.seconds)
     with reruns.runner(work) as runner:
         search = ValueSearch(runner, script, kernel.id, deadline, reruns.limit(work), work.progress)
         gross = bool(work.facts.get("twin.gross") or work.facts.get("segments.differing"))
-        outcome = search.run(settings(switches, units, subject), rounding=not gross)
+        outcome = search.run(options, rounding=not gross)
     facts = [Fact("switch.tries", outcome.tries, work.about, source=SPEC.name)]
     if outcome.found is None:
         return Result(detail=outcome.how, facts=tuple(facts))
@@ -117,7 +114,6 @@ def _hazard(work: Work, kernel: Kernel, found: Helpful) -> Hazard:
         "kernel": kernel.name,
         "settings": found.text,
         "passes": ", ".join(found.passes) or "unknown",
-        "cost": "; ".join(dict.fromkeys(s.switch.cost for s in found.settings if s.switch.cost)),
         "found_by": FoundBy.EXPERIMENT.value,
     }
     return Hazard("own-setting-spoils-values" if found.own else "switch-rights-values", "run", place, labels, fields)

@@ -10,20 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from triage.experiment.choose import Unit
 from triage.experiment.client import TemplateError
 from triage.experiment.errors import read_events
 from triage.experiment.scripts import Candidate, ScriptRunner
-from triage.experiment.switch_values import OURS
-from triage.experiment.switches import of_tiles_only
+from triage.experiment.switches import OURS, of_tiles_only
 from triage.experiment.twin import read
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
 from triage.model import Fact, FoundBy, Label, Place, StepOutcome, StepStatus
 from triage.tools import reruns
 from triage.tools.base import Result, Work
-from triage.tools.compared import observed_run, order_decides
-from triage.tools.lower_kernels import program
+from triage.tools.compared import Seen, observed_run, order_decides
+from triage.tools.lower_kernels import units_of
 from triage.tools.twin_runs import wrong
 
 SPEC = ToolSpec(
@@ -35,7 +33,7 @@ SPEC = ToolSpec(
 
 
 @dataclass(frozen=True)
-class Seen:
+class Told:
     """What a run with copies told: the segments in their order, and whether the script's check still failed."""
 
     segments: Sequence[Mapping[str, Any]]
@@ -52,7 +50,8 @@ def run(work: Work) -> Result:
         return Result(
             detail="the values of statements are held against the twin's where that is right and a device is not"
         )
-    script, kernel = reruns.candidate(work), _kernel(work)
+    device = observed_run(work)
+    script, kernel = reruns.candidate(work), _kernel(work, device)
     if script is None or kernel is None:
         return Result(detail="no kernel is known to have written what is compared, or the script cannot be run again")
     try:
@@ -60,6 +59,7 @@ def run(work: Work) -> Result:
             seen = _seen(runner, script, kernel, pipelined=True, limit=reruns.limit(work))
             if not (seen.failed and seen.differing):  # copies in a pipelined loop change its schedule
                 seen = _seen(runner, script, kernel, pipelined=False, limit=reruns.limit(work))
+        of_compiler = bool(seen.differing) and _left_to_the_compiler(work, kernel, device)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the script cannot be run again: {error}")
     facts = [
@@ -81,42 +81,40 @@ def run(work: Work) -> Result:
         outcome=StepOutcome.FINDING,
         detail=f"the first of {len(seen.segments)} that differs: {first['buffer']} after {first['text']}, {_much(first)}",
         facts=tuple(facts),
-        hazards=_hazards(seen, first, _left_to_the_compiler(work, kernel)),
+        hazards=_hazards(seen, first, of_compiler),
         checked=(f"the tiles of a launch after {len(seen.segments)} statements, against the twin's [measured here]",),
     )
 
 
-def _kernel(work: Work) -> str | None:
+def _kernel(work: Work, device: Seen | None) -> str | None:
     """The kernel that wrote what is wrong; the only one of a script, where that is not known."""
-    device = observed_run(work)
     compared = wrong(device.run) if device else None
-    wrote = {output.kernel for output in compared.written} if compared else set()
+    wrote = compared.writers if compared else frozenset()
     return next(iter(sorted(wrote or (work.kernels.keys() if len(work.kernels) == 1 else ()))), None)
 
 
-def _left_to_the_compiler(work: Work, kernel: str) -> bool:
+def _left_to_the_compiler(work: Work, kernel: str, device: Seen | None) -> bool:
     """Whether what each thread does, and what it waits for, is the compiler's to decide. The twin has one order for all threads: what
     a kernel that synchronizes by itself gets wrong looks the same as a fault of the compiler, and so does what a switch that the script sets
     takes from it (`bisect-switches` comes later, or not at all)."""
-    device = observed_run(work)
     if device is not None and order_decides(device, {kernel}):
         return False
     known = work.kernels.get(kernel)
-    if known is None or known.primfunc is None or {*known.pass_configs} - {*OURS}:
+    if known is None or known.primfunc is None or {*known.pass_configs} - OURS:
         return False
-    listed = work.template().run(program(work, known), "units")
-    return listed.status == "succeeded" and of_tiles_only([Unit.of(data) for data in listed.facts["units"]])
+    units = units_of(work, known)
+    return bool(units) and of_tiles_only(units)
 
 
-def _seen(runner: ScriptRunner, script: Candidate, kernel: str, pipelined: bool, limit: float) -> Seen:
+def _seen(runner: ScriptRunner, script: Candidate, kernel: str, pipelined: bool, limit: float) -> Told:
     asked = json.dumps({"kernel": kernel, "segments": pipelined}, sort_keys=True)
     shown = runner.run(replace(script, settings=asked), limit)
     events = read_events(shown.directory)
     told = [event for event in events if event["type"] == "segment"]
-    return Seen(told, read(events, shown.status, runner.blob).verdict == "mismatched")
+    return Told(told, read(events, shown.status, runner.blob).verdict == "mismatched")
 
 
-def _hazards(seen: Seen, first: Mapping[str, Any], of_compiler: bool) -> tuple[Hazard, ...]:
+def _hazards(seen: Told, first: Mapping[str, Any], of_compiler: bool) -> tuple[Hazard, ...]:
     at = first.get("at") or {}
     if not at.get("user"):
         return ()

@@ -122,7 +122,7 @@ def _only_on_device(verdict: str, device: TwinRun) -> bool:
 def _of_device(device: Seen) -> Hazard:
     """What a device alone computed wrong: the compiler's fault, unless the kernel leaves open in which order it reads and writes."""
     compared = wrong(device.run)
-    decided = order_decides(device, {output.kernel for output in compared.written} if compared else ())
+    decided = order_decides(device, compared.writers if compared else ())
     if decided is not None:
         at, buffer = decided
         return of_mismatch("order-decides", compared, at=at, buffer=buffer, found_by=FoundBy.LINT.value)

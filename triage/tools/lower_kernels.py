@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from triage.experiment.choose import Unit
 from triage.experiment.client import TemplateError
 from triage.experiment.kernels import Kernel
 from triage.experiment.template import Program
@@ -79,6 +80,12 @@ def program(work: Work, kernel: Kernel) -> Program:
     """A captured kernel as the subject of experiments, for the target it was compiled for."""
     assert kernel.primfunc is not None
     return Program(work.case.blobs / kernel.primfunc, kernel.target or None, kernel.pass_configs)
+
+
+def units_of(work: Work, kernel: Kernel) -> tuple[Unit, ...]:
+    """What a captured kernel consists of; none where that could not be listed. Raises `TemplateError`."""
+    listed = work.template().run(program(work, kernel), "units")
+    return tuple(Unit.of(data) for data in listed.facts["units"]) if listed.status == "succeeded" else ()
 
 
 def reported_fault(errors: Sequence[ErrorRecord], kernel: Kernel) -> ErrorRecord | None:

@@ -38,7 +38,7 @@ def run(work: Work) -> Result:
         return Result(detail="the unchanged script did not fail on the twin")
     start, file = seen.run, work.script_path
     lines = {id: lines_of(record, file) for id, record in seen.records.items()}
-    wrote = {output.kernel for compared in start.comparisons if not compared.matched for output in compared.written}
+    wrote = frozenset().union(*(compared.writers for compared in start.comparisons if not compared.matched))
     accused = set().union(*(lines[id] for id in wrote & lines.keys()))
     changes = edits(candidate.source, set().union(*lines.values()), patterns(start), accused)
     deadline = time.monotonic() + min(LONGEST, work.seconds)

@@ -107,7 +107,6 @@ def _hazards(work: Work, counted: Repeated, found: list[Said]) -> tuple[Hazard, 
     fields = {
         "function": compared.function,
         "says": _counted(counted, found),
-        "least": f"{counted.least:.0%}",
         "found_by": FoundBy.EXPERIMENT.value,
     }
     return (Hazard("result-changes", "run", Place(compared.file, compared.line), fields=fields),)

@@ -39,12 +39,7 @@ def runner(work: Work) -> ScriptRunner:
     """Runs the script on the machine's GPU, or where there is none on the virtual device. To be used as a context manager."""
     if not on_device(work) or "cuda" not in work.capabilities:
         return work.script_runner()
-    return gpu_runner(work)
-
-
-def gpu_runner(work: Work) -> GpuRunner:
-    """Runs the script on the machine's GPU; what one step compiled the next need not."""
-    options = work.options
+    options = work.options  # what one step compiled the next need not
     env = {"TILELANG_CACHE_DIR": str(work.case.path / "kernels"), **work.environment}
     return GpuRunner(
         work.dir / "candidates", Path(options.script), python=options.python or None, env=env,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from triage.experiment.hazards import HOST_TARGETS, device_of, hazards_of
 from triage.experiment.kernels import Kernel
+from triage.experiment.switches import OURS
 from triage.graph.spec import ToolSpec
 from triage.lints import DeviceTableError, Hazard, load_devices
 from triage.model import Caliber, Fact, KernelRecord, NotChecked, Statement, StepOutcome, StepStatus
@@ -21,9 +22,6 @@ SPEC = ToolSpec(
     essential=True,
 )  # fmt: skip
 
-
-#: pass configs that the harness sets to see more; they change nothing of what is compiled
-OBSERVERS = frozenset({"tl.emit_line_directives"})
 
 #: What the lints look at, as the report says it.
 LOOKED_AT = "device limits, index bounds, initialization, masks, atomics, and writes that collide"
@@ -80,7 +78,7 @@ def traits_of(kernel: Kernel, record: KernelRecord) -> dict[str, set[str]]:
         "target": {str(kernel.target["kind"])} if "kind" in kernel.target else set(),
         "arch": {str(kernel.target["arch"])} if "arch" in kernel.target else set(),
         "ops": set(_ops(record.statements)),
-        "configs": {n for n, value in kernel.pass_configs.items() if value is not False and n not in OBSERVERS},
+        "configs": {n for n, value in kernel.pass_configs.items() if value is not False and n not in OURS},
     }
 
 

@@ -26,7 +26,7 @@ from triage.experiment.repairs.places import edit_place
 from triage.experiment.repairs.scope import Scope
 from triage.experiment.repairs.sizes import other_sizes
 from triage.experiment.repairs.sums import edit_sums
-from triage.experiment.repairs.syntax import expressions, target_names
+from triage.experiment.repairs.syntax import OF_NUMBERS, expressions, target_names
 from triage.experiment.repairs.text import Text
 from triage.experiment.repairs.values import edit_assignment
 
@@ -66,11 +66,10 @@ def _kernel_functions(tree: ast.Module, lines: frozenset[int]) -> list[ast.Funct
 
 def _constants(tree: ast.Module) -> list[str]:
     """The numbers that the module gives a name."""
-    plain = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop, ast.expr_context)
     found: list[str] = []
     for node in (n for n in tree.body if isinstance(n, ast.Assign)):
         parts = list(ast.walk(node.value))
-        if all(isinstance(n, plain) and not isinstance(getattr(n, "value", 0), (str, bytes)) for n in parts):
+        if all(isinstance(n, OF_NUMBERS) and not isinstance(getattr(n, "value", 0), (str, bytes)) for n in parts):
             found += [name for target in node.targets for name in target_names(target)]
     return found
 

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from triage.experiment.repairs.edit import Change, Edit
-from triage.experiment.repairs.syntax import OPERATORS, called, held, launches
+from triage.experiment.repairs.syntax import OF_NUMBERS, OPERATORS, called, held, launches
 from triage.experiment.repairs.text import Text
 
 KIND = "outside"
@@ -110,8 +110,9 @@ def _sizes(tree: ast.Module) -> set[str]:
 
 
 def _is_number(value: ast.expr, sizes: set[str]) -> bool:
-    plain = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop, ast.expr_context)
-    return all(isinstance(node, plain) or (isinstance(node, ast.Name) and node.id in sizes) for node in ast.walk(value))
+    return all(
+        isinstance(node, OF_NUMBERS) or (isinstance(node, ast.Name) and node.id in sizes) for node in ast.walk(value)
+    )
 
 
 def _is_random(statement: ast.stmt) -> bool:

@@ -88,14 +88,11 @@ class Computing:
             raise NotComputed(f"launches before this one took {self._spent:.0f} s")
         if any(is_guessed(result) for result in results):
             raise NotComputed("the size of an output is not known")
-        values = in_order(signature, args, results)
         try:
-            arrays = [as_array(p, v) for p, v in zip(signature.parameters, values, strict=True)]
+            arrays = as_arrays(signature, args, results)
             inputs = [(signature.parameters[index].name, arrays[index]) for index in signature.inputs]
             self._magnitudes = {name: _magnitude(array) for name, array in inputs if _is_real(array)}
-            for index in signature.outputs:
-                twin.poison(arrays[index])
-            outcome = twin.run(func, arrays, fresh=frozenset(signature.outputs))
+            outcome = on_twin(func, signature, arrays)
         except twin.Unsupported as error:
             raise NotComputed(str(error)) from error
         except NotComputed:
@@ -114,6 +111,21 @@ def in_order(signature: Signature, args: Sequence[Any], results: Sequence[Any]) 
     for index, value in (*zip(signature.inputs, args, strict=False), *zip(signature.outputs, results, strict=True)):
         values[index] = value
     return values
+
+
+def as_arrays(signature: Signature, args: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """The arguments and results of a call as the interpreter takes them, in the order of the parameters. Raises `NotComputed`."""
+    values = in_order(signature, args, results)
+    return [as_array(p, v) for p, v in zip(signature.parameters, values, strict=True)]
+
+
+def on_twin(func: Any, signature: Signature, arrays: list[Any]) -> Any:
+    """The `twin.Outcome` of a launch whose outputs nobody has written yet. Raises `twin.Unsupported`."""
+    from .. import twin
+
+    for index in signature.outputs:
+        twin.poison(arrays[index])
+    return twin.run(func, arrays, fresh=frozenset(signature.outputs))
 
 
 def copied(args: Sequence[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..outputs import returned
 from . import arguments, computed, cython_arguments
 from .raisers import OUTPUT, raised_in
 from .signature import Binding, Parameter, Signature
@@ -120,7 +121,7 @@ def _replaced(real: Callable[..., Any], compute: Callable[..., bool]) -> Run:
     def run(args: tuple[Any, ...], launch_id: str | None) -> Any:
         before = computed.copied(args)
         answer = real(*args)
-        results = list(answer) if isinstance(answer, (list, tuple)) else [] if answer is None else [answer]
+        results = returned(answer)
         mine = [torch.empty_like(result) for result in results]
         if compute(launch_id, before, mine):
             for theirs, value in zip((*args, *results), (*before, *mine), strict=True):
