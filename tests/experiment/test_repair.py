@@ -276,6 +276,12 @@ def make(M, N, heads, dil, pad, bm=32, bn=32):
 """
 
 
+def test_a_bound_that_is_one_too_few_becomes_what_it_is_taken_from_first() -> None:
+    source = GEMM.replace("T.Pipelined(K // BK,", "T.Pipelined(K - 1,")
+    says = [edit.says for edit in edits(source, LINES) if edit.says.startswith("`K - 1` as")]
+    assert says[0] == "`K - 1` as `(K)`"
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from triage.experiment.errors import read_events
+from triage.experiment.modules import beside
 from triage.experiment.repair_search import Repaired, Search
 from triage.experiment.repairs import edits, host_edits
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
@@ -150,6 +151,40 @@ def test_where_the_reference_or_the_call_may_be_wrong_instead_no_statement_is_ac
     assert found.alone
     found = search.outside(source, found, host_edits(source), lambda: 1.0)
     assert (found.alone.line if found.alone else None) == culprit
+
+
+def test_a_reference_in_a_module_acquits_the_kernel_as_one_in_the_script_does(tmp_path: Path) -> None:
+    """A fault that a function in the script would explain may not be localized in the kernel for standing in another file."""
+    script, module = tmp_path / "kernel.py", tmp_path / "oracle.py"
+    module.write_text("def expected(a, b):\n    return b - a\n", encoding="utf-8")
+    source = "from oracle import expected\n" + ADD.format(check="torch.testing.assert_close(c, expected(a, b))")
+    source = source.replace(*WRONG)
+    script.write_text(source, encoding="utf-8")
+    modules = beside(source, script)
+    assert list(modules) == [str(module)]
+    with ScriptRunner(tmp_path / "runs", script, cwd=tmp_path) as runner:
+        shown, start = ran(runner, source)
+        search = Search(runner, Candidate(source, twin=()), start, shown.seconds, modules)
+        found = search.run(source, edits(source, range(12, 15)), lambda: 1.0)
+        assert found.alone is not None
+        outside = host_edits(modules[str(module)], str(module))
+        found = search.outside(source, found, outside, lambda: 1.0)
+    assert found.alone is None and found.outside is not None
+    assert found.outside.file == str(module) and "line 2 of oracle.py" in found.reservation
+
+
+def test_modules_beside_a_script_are_those_that_are_imported(tmp_path: Path) -> None:
+    for name, text in {
+        "one.py": "import torch\nfrom parts.two import f\n", "parts/__init__.py": "from . import three\n", "parts/two.py": "", "parts/three.py": "",
+        "unused.py": "", "torn.py": "def f(:\n",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = beside("import one, json, kernel\nfrom torn import f\n", tmp_path / "kernel.py")
+    names = {Path(path).relative_to(tmp_path).as_posix() for path in found}
+    assert names == {"one.py", "torn.py", "parts/__init__.py", "parts/two.py", "parts/three.py"}
+    assert beside("def f(:", tmp_path / "kernel.py") == {}
+    assert beside(f"from {'.' * 99} import one", tmp_path / "kernel.py") == {}
 
 
 def test_an_edit_that_may_agree_by_chance_accuses_no_statement(runner: ScriptRunner, tmp_path: Path) -> None:

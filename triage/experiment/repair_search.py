@@ -5,7 +5,8 @@ One statement whose edit restores the agreement is where the fault is; of severa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from triage.experiment.comparisons import is_by_function
@@ -65,7 +66,10 @@ class Repaired:
         if not self.settled:
             return "there was no time for all usual changes of other statements, of which one may do the same"
         if self.outside is not None:
-            return f"{self.outside.says} in line {self.outside.line}, outside of the kernel, does the same"
+            place = f"line {self.outside.line}" + (
+                f" of {os.path.basename(self.outside.file)}" if self.outside.file else ""
+            )
+            return f"{self.outside.says} in {place}, outside of the kernel, does the same"
         if not self.looked_outside:
             return "there was no time for all usual changes of the call and the reference, of which one may do the same"
         if any(edit.kind == MOVABLE for edit in self.edits):
@@ -85,10 +89,19 @@ class Repaired:
 
 
 class Search:
-    """Runs edits of one file of a script. `candidate` is the unchanged script in twin mode, which showed `start` in `seconds`."""
+    """Runs edits of a script. `candidate` is the unchanged script in twin mode, which showed `start` in `seconds`; `modules` are the
+    texts of modules that edits may change, too, by their paths."""
 
-    def __init__(self, runner: ScriptRunner, candidate: Candidate, start: TwinRun, seconds: float) -> None:
+    def __init__(
+        self,
+        runner: ScriptRunner,
+        candidate: Candidate,
+        start: TwinRun,
+        seconds: float,
+        modules: Mapping[str, str] | None = None,
+    ) -> None:
         self.runner, self.candidate, self.start = runner, candidate, start
+        self.modules = modules or {}
         self.limit = max(SHORTEST, PATIENCE * seconds)
 
     def run(
@@ -161,7 +174,7 @@ class Search:
 
     def _next(self, source: str, edits: Sequence[Edit], left: Callable[[], float]) -> tuple[Edit | None, list[Edit]]:
         """The first edit that restores the agreement, and those that were looked at until then."""
-        copies = {replace(self.candidate, source=edit.apply(source)): edit for edit in reversed(edits)}
+        copies = {self._copy(source, edit): edit for edit in reversed(edits)}
         tried: list[Candidate] = []
 
         def coming() -> Iterator[Candidate]:
@@ -176,8 +189,13 @@ class Search:
             return None, [copies[copy] for copy in tried]
         return copies[found[0]], [copies[copy] for copy in tried[: tried.index(found[0]) + 1]]
 
+    def _copy(self, source: str, edit: Edit) -> Candidate:
+        if edit.file:
+            return replace(self.candidate, others=((edit.file, edit.apply(self.modules[edit.file])),))
+        return replace(self.candidate, source=edit.apply(source))
+
     def _also_with_others(self, source: str, edit: Edit) -> bool:
-        copy = replace(self.candidate, source=edit.apply(source))
+        copy = self._copy(source, edit)
         others = [replace(copy, twin=(*(copy.twin or ()), ("seed", seed))) for seed in SEEDS]
         return all(self._agrees(self.runner.run(other, self.limit)) for other in others)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from triage.experiment.client import TemplateError
+from triage.experiment.modules import beside
 from triage.experiment.repair_search import Repaired, Search
 from triage.experiment.repairs import Edit, edits, host_edits
 from triage.graph.spec import ToolSpec
@@ -41,6 +44,8 @@ def run(work: Work) -> Result:
     wrote = frozenset().union(*(compared.writers for compared in start.comparisons if not compared.matched))
     accused = set().union(*(lines[id] for id in wrote & lines.keys()))
     changes = edits(candidate.source, set().union(*lines.values()), patterns(start), accused)
+    modules = _modules(work, candidate.source)
+    outside = host_edits(candidate.source) + [e for path, text in modules.items() for e in host_edits(text, path)]
     deadline = time.monotonic() + min(LONGEST, work.seconds)
 
     def left() -> float:
@@ -48,9 +53,9 @@ def run(work: Work) -> Result:
 
     try:
         with work.script_runner() as runner:
-            search = Search(runner, candidate, start, float(work.facts["twin.seconds"]))
+            search = Search(runner, candidate, start, float(work.facts["twin.seconds"]), modules)
             found = search.run(candidate.source, changes, left, work.progress)
-            found = search.outside(candidate.source, found, host_edits(candidate.source), left)
+            found = search.outside(candidate.source, found, outside, left)
             found = search.confirmed(candidate.source, found)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"changed copies cannot be run: {error}")
@@ -70,12 +75,24 @@ def run(work: Work) -> Result:
     )
 
 
+def _modules(work: Work, source: str) -> dict[str, str]:
+    """The user's modules in which the call or the reference may stand, by their paths."""
+    found = beside(source, Path(work.script_path))
+    for reference in work.references:
+        if reference.file and reference.file != work.script_path:
+            with contextlib.suppress(OSError, ValueError):
+                found[reference.file] = Path(reference.file).read_text(encoding="utf-8-sig")
+    return found
+
+
 def _hazards(found: Repaired, file: str, fields: dict[str, object]) -> tuple[Hazard, ...]:
     if not 0 < len(found.edits) <= MOST:
         return ()
     first = found.edits[0]
     others = (*found.edits[1:], *([found.outside] if found.outside else []))
-    labels = tuple(Label(file, edit.line, f"{edit.says}: this makes the result right, too") for edit in others)
+    labels = tuple(
+        Label(edit.file or file, edit.line, f"{edit.says}: this makes the result right, too") for edit in others
+    )
     told = {
         **fields,
         "change": first.says,

@@ -115,9 +115,11 @@ def _result_of(kernels: tuple[str, ...]) -> str:
 
 
 def _look_at(between: str) -> str:
-    own = "the kernel's bounds, indices, initial values and factors; the arguments of its call"
-    others = f"{between}; " if between else ""
-    return f"{own}; {others}the reference, and whether it is what the kernel is meant to compute"
+    """All that may be at fault, what is least thought of first: a report may cut the end."""
+    first = f"{between}, " if between else ""
+    return (
+        f"{first}the arguments of the call, the reference, and the kernel's bounds, indices, initial values and factors"
+    )
 
 
 def of_mismatch(kind: str, found: Compared | None, at: Place | None = None, **fields: Any) -> Hazard:

@@ -51,6 +51,8 @@ def _bound(draft: Draft, statement: ast.stmt, node: ast.expr) -> None:
     elif divided is not None:
         above, below = (draft.text.of(part) for part in divided)
         draft.swap(statement, node, f"({above}) // ({below})", "bounds")
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)) and isinstance(node.right, ast.Constant):
+        draft.swap(statement, node, f"({draft.text.of(node.left)})", "bounds")  # one too few, or too many
     grade = USUAL if divided is not None else LESS_USUAL
     draft.swap(statement, node, f"({old}) + 1", "bounds", grade)
     draft.swap(statement, node, f"({old}) - 1", "bounds", LESS_USUAL)

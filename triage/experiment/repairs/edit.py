@@ -56,6 +56,8 @@ class Edit:
     rare: int = USUAL
     #: what is looked at to make it, so that a few edits of one sort do not wait for many of another
     family: str = field(default="", compare=False)
+    #: the module that is changed; empty for the script itself
+    file: str = ""
 
     def apply(self, text: str) -> str:
         for start, stop, new in sorted(self.changes, reverse=True):

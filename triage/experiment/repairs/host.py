@@ -38,10 +38,10 @@ COMPARING = ("allclose", "equal", "array_equal", "isclose")
 BOUNDS: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 
 
-def host_edits(source: str) -> list[Edit]:
+def host_edits(source: str, file: str = "") -> list[Edit]:
     """The edits outside of kernels and of what these read from the functions around them. Sizes, seeds, tolerances and random inputs stay, and so
     do conditions and errors that the script computes itself, but for what they compare: changed, they would hide a difference and not
-    explain it. Empty where the source does not parse."""
+    explain it. `file` is the module of the source, if that is not the script. Empty where the source does not parse."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -53,7 +53,7 @@ def host_edits(source: str) -> list[Edit]:
         for part in _open(whole):
             for says, changes in _changes(text, part):
                 end = whole.end_lineno or whole.lineno
-                found.setdefault(changes, Edit(whole.lineno, end, KIND, says, changes))
+                found.setdefault(changes, Edit(whole.lineno, end, KIND, says, changes, file=file))
     return list(found.values())
 
 
