@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triage.experiment.repair_search import Repaired, Search
-from triage.experiment.repairs import KINDS, MOVABLE, Edit, edits, host_edits, other_sizes
+from triage.experiment.repairs import KINDS, MOVABLE, SYNTHETIC, Edit, edits, further_edits, host_edits, other_sizes
+from triage.experiment.repairs.edit import PAIRED
+from triage.experiment.repairs.parts import Statements
+from triage.experiment.screen import Screened
 from triage.experiment.scripts import Candidate
 from triage.tools.repair_statements import _hazards
 
@@ -458,11 +462,17 @@ class Searched(Search):
     source = "".join(f"{number}\n" for number in range(1, 6))
 
     def __init__(
-        self, agrees: set[str], *, by_luck: set[str] = frozenset(), only_small: set[str] = frozenset()
+        self,
+        agrees: set[str],
+        *,
+        by_luck: set[str] = frozenset(),
+        only_small: set[str] = frozenset(),
+        known: Mapping[str, bool] | None = None,
     ) -> None:
         self.runner, self.candidate = self, Candidate(self.source, twin=())  # type: ignore[assignment]
         self.limit, self.agrees, self.by_luck, self.only_small = 1.0, agrees, by_luck, only_small
         self.runs: list[str] = []
+        self.known = known or {}
 
     def run_one(self, candidate: Candidate) -> Candidate:
         self.runs.append(candidate.source)
@@ -470,6 +480,10 @@ class Searched(Search):
 
     def first(self, candidates, wanted, seconds):  # type: ignore[no-untyped-def]
         return next(((c, c) for c in candidates if wanted(self.run_one(c))), None)
+
+    def _screened(self, edits, seconds):  # type: ignore[no-untyped-def]
+        known = {edit: self.known[word] for edit in edits for word in self.known if word in edit.changes[0][2]}
+        return Screened(len(edits), known, len(edits))
 
     def _agrees(self, shown) -> bool:  # type: ignore[no-untyped-def]
         new = set(shown.source.split())
@@ -545,6 +559,91 @@ def test_an_edit_outside_of_the_kernel_that_does_it_too_acquits_its_statements()
     assert searched.outside(searched.source, found, [an_edit(4, "no")], lambda: 1.0).alone == EDITS[1]
     unlooked = searched.outside(searched.source, found, [outside], lambda: 0.0)
     assert unlooked.alone is None and "no time for all usual changes of the call" in unlooked.reservation
+
+
+def test_what_is_known_to_fail_is_not_run_and_what_may_do_is_run_first() -> None:
+    searched = Searched({"b"}, known={"b": True, "a": False, "c": False})
+    found = searched.run(searched.source, EDITS, lambda: 99.0)
+    assert found.alone == EDITS[1] and found.settled and found.tried == found.count
+    assert [text.split()[1] for text in searched.runs[:1]] == ["b"] and not {"a", "c"} & set("".join(searched.runs))
+
+
+def test_further_edits_are_looked_at_only_where_no_usual_one_will_do_and_accuse_nobody() -> None:
+    further = [an_edit(5, "f", rare=SYNTHETIC), an_edit(4, "g", rare=PAIRED)]
+    known = {"f": True, "g": True}
+    one = Searched({"b", "f"}, known={"f": True})
+    assert one.run(one.source, EDITS, lambda: 99.0, further=further).alone == EDITS[1]
+    other = Searched({"f", "g"}, known=known)
+    found = other.run(other.source, EDITS, lambda: 99.0, further=further)
+    assert found.edits == (further[0],) and found.settled and found.count == len(EDITS) + len(further)
+    assert found.alone is None and "no usual slip" in found.reservation
+    nothing = Searched(set(), known={"f": False, "g": False})
+    found = nothing.run(nothing.source, EDITS, lambda: 99.0, further=further)
+    assert not found.edits and found.tried == found.count
+
+
+@pytest.mark.parametrize(
+    ("says", "parts"),
+    [
+        ("`ko` and `bx` exchanged", None),
+        ("`K // BK` as `T.ceildiv(K, BK)`", "for ko in T.Pipelined(T.ceildiv(K, BK), num_stages=2):"),
+        ("without this statement", "pass"),
+        ("with `T.clear(acc)` before it", "T.clear(acc)\nT.gemm(a, b, acc)"),
+    ],
+)
+def test_an_edit_of_statements_is_told_as_their_new_texts(says: str, parts: str | None) -> None:
+    statements = Statements(GEMM)
+    found = [edit for edit in edits(GEMM, LINES) if edit.says == says]
+    told = [part for edit in found for part in statements.parts(edit) or []]
+    assert (parts in [part["text"] for part in told]) if parts else not told
+    assert all(part["header"] == part["text"].startswith(("for ", "if ")) for part in told)
+
+
+def test_every_part_of_an_edit_is_what_its_text_says_in_that_line() -> None:
+    statements, usual = Statements(GEMM), edits(GEMM, LINES)
+    told = 0
+    for edit in [*usual, *further_edits(GEMM, LINES, usual)]:
+        for part in statements.parts(edit) or []:
+            if not part["header"] and len(edit.changes) == 1 and edit.apply(GEMM).count("\n") == GEMM.count("\n"):
+                line = edit.apply(GEMM).splitlines()[part["line"] - 1]
+                assert line.strip() == part["text"]
+                told += 1
+    assert told > 500
+
+
+def test_further_edits_are_python_and_no_usual_ones() -> None:
+    usual = edits(GEMM, LINES)
+    found = further_edits(GEMM, LINES, usual)
+    assert {edit.rare for edit in found} == {SYNTHETIC, PAIRED}
+    assert not {frozenset(edit.changes) for edit in usual} & {frozenset(edit.changes) for edit in found}
+    assert [edit.rare for edit in found] == sorted(edit.rare for edit in found)
+    for edit in found[::7]:
+        ast.parse(edit.apply(GEMM))
+    assert further_edits("def f(:", LINES, []) == []
+
+
+ROTATION = """
+import tilelang.language as T
+
+
+def make(n):
+    @T.prim_func
+    def main(X: T.Tensor((n,), "float32"), Y: T.Tensor((n,), "float32"), C: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_fragment((n,), "float32")
+            for i in T.Parallel(n):
+                x[i] = x[i] * C[i] - Y[i]
+                Y[i] = Y[i] * C[i] + x[i]
+"""
+
+
+def test_a_value_that_was_just_replaced_may_be_meant_as_it_was_before() -> None:
+    found = [edit for edit in edits(ROTATION, range(5, 13)) if "as it was before" in edit.says]
+    assert [(edit.line, edit.says) for edit in found] == [(12, "`x[i]` as it was before line 11")]
+    lines = found[0].apply(ROTATION).splitlines()
+    assert [line.strip() for line in lines[10:13]] == [
+        "value_before = x[i]", "x[i] = x[i] * C[i] - Y[i]", "Y[i] = Y[i] * C[i] + value_before",
+    ]  # fmt: skip
 
 
 ONE = Repaired(edits=(EDITS[0],), settled=True)

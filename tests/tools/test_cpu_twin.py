@@ -143,7 +143,7 @@ def test_what_the_script_makes_of_a_result_is_named_beside_the_kernel() -> None:
     assert "what the script makes of the result of row_sum before it compares it" in told["derived"]["look_at"]
     assert "makes of" not in told["direct"]["look_at"]
     for fields in told.values():
-        assert "the arguments of its call" in fields["look_at"] and "the reference" in fields["look_at"]
+        assert "the arguments of the call" in fields["look_at"] and "the reference" in fields["look_at"]
     own = wrong_on_twin(replace(run, comparisons=(), failed_check=True)).fields
     assert own["compared"] == "the script's own check fails"
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from triage.experiment.comparisons import is_by_function
 from triage.experiment.errors import read_events
-from triage.experiment.repairs import LESS_USUAL, MOVABLE, Edit, other_sizes
+from triage.experiment.repairs import LESS_USUAL, MOVABLE, SYNTHETIC, Edit, other_sizes
+from triage.experiment.screen import Screened, screened
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import TwinRun, read
 
@@ -21,6 +22,8 @@ SEEDS = (1, 2)
 AGAIN = 3
 #: a changed copy may take so many times as long as the unchanged one, and so many seconds at least
 PATIENCE, SHORTEST = 4.0, 10.0
+#: the part of the time in which edits are looked at many in one run, and the part of what is left that is kept for further ones
+SCREENING, FURTHER = 0.4, 0.5
 #: what the last block of a right kernel does, too: TileLang reads zeros there and drops what is written
 HARMLESS = ("oob-read", "oob-write")
 
@@ -72,6 +75,8 @@ class Repaired:
             return f"{self.outside.says} in {place}, outside of the kernel, does the same"
         if not self.looked_outside:
             return "there was no time for all usual changes of the call and the reference, of which one may do the same"
+        if any(edit.rare >= SYNTHETIC for edit in self.edits):
+            return "this is no usual slip, but one of thousands of changes that were put together, and may only make up for another fault"
         if any(edit.kind == MOVABLE for edit in self.edits):
             return (
                 "what it puts in or takes out may be missing, or too much, in any statement that the value goes through"
@@ -110,15 +115,47 @@ class Search:
         edits: Sequence[Edit],
         left: Callable[[], float],
         progress: Callable[[str], None] = lambda line: None,
+        further: Sequence[Edit] = (),
     ) -> Repaired:
-        """Try the edits in their order, as long as there is time (`left() > 0`).
+        """Try the edits in their order, as long as there is time (`left() > 0`), and where none of them will do, the `further` ones.
 
         Of a statement that was repaired no further ones are tried, unless that was by a movable one, and of the others none that
         is rare where a usual one has done.
         """
+        edits = self._distinct(source, edits)
+        known = self._screened(edits, SCREENING * left()).known
+        kept = FURTHER * left() if further else 0.0
+        found = self._tried(source, edits, known, lambda: left() - kept, progress)
+        if found.edits or not further:
+            return found
+        further = self._distinct(source, further)
+        looked = self._screened(further, FURTHER * left())
+        agreeing = [edit for edit in further if looked.known.get(edit)]
+        more = self._tried(source, agreeing, {}, left, progress)
+        tried = found.tried + looked.seen - more.count + more.tried
+        all_usual = found.tried == found.count
+        return replace(
+            more, tried=tried, count=found.count + len(further), settled=more.settled and all_usual and looked.all
+        )
+
+    def _screened(self, edits: Sequence[Edit], seconds: float) -> Screened:
+        return screened(self.runner, self.candidate, edits, seconds, self.limit)
+
+    def _distinct(self, source: str, edits: Sequence[Edit]) -> list[Edit]:
         texts = {edit.apply(source): edit for edit in reversed(edits)}
-        edits = [edit for edit in edits if texts[edit.apply(source)] is edit]
-        looked_at: set[Edit] = set()
+        return [edit for edit in edits if texts[edit.apply(source)] is edit]
+
+    def _tried(
+        self,
+        source: str,
+        edits: Sequence[Edit],
+        known: Mapping[Edit, bool],
+        left: Callable[[], float],
+        progress: Callable[[str], None],
+    ) -> Repaired:
+        """What comes of edits, of some of which it is known already whether they may do: these first, and of the others none that may not."""
+        edits = sorted(edits, key=lambda edit: known.get(edit) is not True)
+        looked_at = {edit for edit in edits if known.get(edit) is False}
         passing: list[Edit] = []
         while remaining := self._open(edits, looked_at, passing):
             edit, tried = self._next(source, remaining, left)

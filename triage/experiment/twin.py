@@ -113,7 +113,7 @@ def read(events: Sequence[Event], ended: str, blob: Callable[[str], bytes]) -> T
     launched = [bool(e.get("virtual")) for e in events if e["type"] == "launch.begin"]
     if sum(launched) > len(told):
         reasons["the launch was refused"] += sum(launched) - len(told)
-    happenings = tuple({**h, "kernel": e.get("kernel")} for e in told for h in _whole(e.get("happenings"), blob) or ())
+    happenings = tuple({**h, "kernel": e.get("kernel")} for e in told for h in whole(e.get("happenings"), blob) or ())
     compared = [_compared(e, blob) for e in compares if not e.get("virtual") and e.get("matched") is not None]
     return TwinRun(
         computed=sum(bool(e.get("computed")) for e in told) + launched.count(False),
@@ -136,7 +136,7 @@ def _computed(events: Sequence[Event], told: Sequence[Event]) -> tuple[str, ...]
     return tuple(dict.fromkeys(names[id] for id in ids if id in names))
 
 
-def _whole(value: Any, blob: Callable[[str], bytes]) -> Any:
+def whole(value: Any, blob: Callable[[str], bytes]) -> Any:
     """A field of an event; a large one lies in a blob."""
     sha = blob_of(value) if isinstance(value, dict) and set(value) == {"blob"} else None
     return json.loads(blob(sha)) if sha else value

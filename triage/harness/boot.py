@@ -211,6 +211,10 @@ class Script:
                 try:
                     self._execute(module)
                     self._call(module)
+                    self._screened(None)
+                except BaseException as error:
+                    self._screened(error)
+                    raise
                 finally:
                     self._look_around(module)
         except SystemExit as error:
@@ -255,6 +259,12 @@ class Script:
         """Evaluate `spec["call"]` where the script left off, for files that only define kernels."""
         if self.spec.get("call"):
             eval(compile(self.spec["call"], "<--call>", "eval"), module.__dict__)
+
+    def _screened(self, error: BaseException | None) -> None:
+        """Tell a run that looks at changes that the script came to its end."""
+        if self.context.screening is not None:
+            self.context.screening.ended(error)
+            self.context.screening.close()
 
     def _look_around(self, module: types.ModuleType) -> None:
         if self.context.capture is not None:

@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import layouts, lowered, outputs, places, record, segments, spans, target, tir
+from . import layouts, lowered, outputs, places, record, screening, segments, spans, target, tir
 
 LINE_DIRECTIVES = "tl.emit_line_directives"
 #: launches of one kernel that are told
@@ -56,6 +56,9 @@ def install(tilelang: types.ModuleType, context: Any) -> None:
     builder = sys.modules["tilelang.language.eager.builder"].Builder
     builder.prim_func = functools.wraps(builder.prim_func)(capture.building(builder.prim_func))
     spans.name_user_lines(builder, context)
+    if context.twin is not None and "screen" in context.twin:
+        context.screening = screening.Screening(context, context.twin["screen"])
+        context.screening.names.watch(builder, context.screening.script)
     jit.JITImpl.get_tir = functools.wraps(jit.JITImpl.get_tir)(capture.asked(jit.JITImpl.get_tir))
     if context.mode == "virtual":
         _pin_detection(context)

@@ -219,18 +219,26 @@ class Comparisons:
                 wrong = mismatch.wrong_elements(actual, expected, rtol, atol, bool(bounds.get("equal_nan")))
                 some = bool(wrong.any())
                 if some or (vacuous and "pattern" not in told):
-                    told = about | self._mismatch(actual, expected, wrong, rtol, atol)
+                    told = about | self._mismatch(actual, expected, wrong, rtol, atol, bounds)
                 if some:
                     break
         return told
 
     def _mismatch(
-        self, actual: Any, expected: Any, wrong: Any, rtol: float | None = None, atol: float | None = None
+        self,
+        actual: Any,
+        expected: Any,
+        wrong: Any,
+        rtol: float | None = None,
+        atol: float | None = None,
+        bounds: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """The pattern of the wrong elements, and which operand a launch wrote: that one counts as the actual one."""
         from . import mismatch
 
+        asked = (actual, expected)
         actual, expected, writers = self._sides(actual, expected)
+        self._screen(actual, expected, writers[0], actual is asked[1], rtol, atol, bounds)
         summary, mask = mismatch.summarize(actual, expected, wrong)
         written = [writer.dtype for writer in writers[:1] if writer is not None]
         summary["differences"] = mismatch.differences(actual, expected, written)
@@ -243,6 +251,15 @@ class Comparisons:
                 names = ("launch", "kernel", "name", "argument")
                 told["written"].append({name: getattr(writer, name) for name in names})
         return told
+
+    def _screen(
+        self, actual: Any, expected: Any, writer: Any, turned: bool, rtol: float | None, atol: float | None, bounds: Any
+    ) -> None:
+        """Look at changes of the kernel that wrote what is compared, if this run is asked to; `turned`: the script names it last."""
+        output = writer.tensor() if writer is not None and self.context.screening is not None else None
+        if output is not None and rtol is not None and atol is not None and actual.shape == expected.shape:
+            with self.context.guarded("look at changes of a kernel"):
+                self.context.screening.compared(actual, output, expected, rtol, atol, bounds or {}, turned)
 
     def _let_through(
         self, actual: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any]

@@ -155,6 +155,8 @@ class Context:
         #: what a twin run asks for (`virtual/computed.py`), None in any other run; and the last launch that it computed
         self.twin: dict[str, Any] | None = spec.get("twin")
         self.computed: str | None = None
+        #: the `screening.Screening` of a twin run that looks at changes, once tilelang is there
+        self.screening: Any = None
         #: the switches of one kernel that are set otherwise than the script sets them (`capture.py`)
         self.settings: dict[str, Any] = spec.get("settings") or {}
         #: the `shadow.Shadow` of a run that follows its arithmetic in float64, once torch is there

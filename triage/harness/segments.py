@@ -50,7 +50,7 @@ def instrument(func: Any, is_user: Callable[[str], bool], pipelined: bool) -> Se
     from tvm import tirx
 
     at = {path: statement for path, _, statement in units.walk(func.body)}
-    blocks = list(_blocks(at.values(), tirx))
+    blocks = list(blocks_of(at.values(), tirx))
     if any(extent is None for _, extent in blocks):
         return Segments(func)
     found = Segments(func)
@@ -114,7 +114,8 @@ def _is_pipelined(statement: Any, tirx: Any) -> bool:
     return isinstance(statement, tirx.For) and "num_stages" in statement.annotations
 
 
-def _blocks(statements: Any, tirx: Any) -> Iterator[tuple[Any, int | None]]:
+def blocks_of(statements: Any, tirx: Any) -> Iterator[tuple[Any, int | None]]:
+    """The variables that number the blocks of a launch, the outermost loop first, each with how many there are if that is constant."""
     for statement in statements:
         binding = statement.thread_binding if isinstance(statement, tirx.For) else None
         if binding is not None and str(binding.thread_tag).startswith("blockIdx"):

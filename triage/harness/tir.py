@@ -132,6 +132,9 @@ class Editor:
         if "drop" in verbs:
             self.met |= {p for p in self.edits if p.startswith(path + ".")}
             return self.tirx.Evaluate(self.tirx.const(0, "int32"))
+        if "instead" in verbs:
+            self.met |= {p for p in self.edits if p.startswith(path + ".")}
+            return next(value for verb, _, value in edits if verb == "instead")
         inside = [self.rewrite(child, f"{path}.{n}") for n, child in enumerate(children(statement, self.tirx))]
         if "unwrap" in verbs:
             return self._unwrapped(statement, inside)

@@ -10,7 +10,7 @@ from pathlib import Path
 from triage.experiment.client import TemplateError
 from triage.experiment.modules import beside
 from triage.experiment.repair_search import Repaired, Search
-from triage.experiment.repairs import Edit, edits, host_edits
+from triage.experiment.repairs import Edit, edits, further_edits, host_edits
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
 from triage.model import Fact, FoundBy, Label, Place, StepOutcome, StepStatus
@@ -44,6 +44,7 @@ def run(work: Work) -> Result:
     wrote = frozenset().union(*(compared.writers for compared in start.comparisons if not compared.matched))
     accused = set().union(*(lines[id] for id in wrote & lines.keys()))
     changes = edits(candidate.source, set().union(*lines.values()), patterns(start), accused)
+    further = further_edits(candidate.source, set().union(*lines.values()), changes, patterns(start))
     modules = _modules(work, candidate.source)
     outside = host_edits(candidate.source) + [e for path, text in modules.items() for e in host_edits(text, path)]
     deadline = time.monotonic() + min(LONGEST, work.seconds)
@@ -54,7 +55,7 @@ def run(work: Work) -> Result:
     try:
         with work.script_runner() as runner:
             search = Search(runner, candidate, start, float(work.facts["twin.seconds"]), modules)
-            found = search.run(candidate.source, changes, left, work.progress)
+            found = search.run(candidate.source, changes, left, work.progress, further)
             found = search.outside(candidate.source, found, outside, left)
             found = search.confirmed(candidate.source, found)
     except TemplateError as error:
@@ -65,6 +66,9 @@ def run(work: Work) -> Result:
     )
     if not wrote:
         found = replace(found, derived=True)
+    # what stands in a kernel before what only gives it its sizes, of which many another one would hide a fault, too
+    inside = set().union(*lines.values())
+    found = replace(found, edits=tuple(sorted(found.edits, key=lambda edit: edit.line not in inside)))
     hazards = _hazards(found, file, said_of(wrong(start)))
     return Result(
         outcome=StepOutcome.FINDING if hazards else StepOutcome.UNKNOWN,

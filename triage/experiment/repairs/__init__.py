@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from triage.experiment.repairs.bounds import edit_grid, edit_loop
 from triage.experiment.repairs.donors import Donors
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import KINDS, LESS_USUAL, MOVABLE, Edit, in_order, throughout
+from triage.experiment.repairs.edit import KINDS, LESS_USUAL, MOVABLE, SYNTHETIC, Edit, in_order, throughout
 from triage.experiment.repairs.expressions import edit_expression
 from triage.experiment.repairs.grafts import edit_by_parts, edit_factory, edit_loads, edit_means, edit_tail
 from triage.experiment.repairs.host import host_edits
@@ -26,12 +26,15 @@ from triage.experiment.repairs.places import edit_place
 from triage.experiment.repairs.scope import Scope
 from triage.experiment.repairs.sizes import other_sizes
 from triage.experiment.repairs.sums import edit_sums
-from triage.experiment.repairs.syntax import OF_NUMBERS, expressions, target_names
+from triage.experiment.repairs.syntax import OF_NUMBERS, called, expressions, target_names
+from triage.experiment.repairs.synthesis import edit_freely, pairs
 from triage.experiment.repairs.text import Text
 from triage.experiment.repairs.values import edit_assignment
 
-__all__ = ["KINDS", "LESS_USUAL", "MOVABLE", "Edit", "edits", "host_edits", "other_sizes"]
+__all__ = ["KINDS", "LESS_USUAL", "MOVABLE", "SYNTHETIC", "Edit", "edits", "further_edits", "host_edits", "other_sizes"]
 
+#: what is changed as a whole
+SIMPLE = (ast.Assign, ast.AugAssign, ast.Expr)
 #: floats and integers that an accumulator should not be made of by default
 WIDER = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "int16": "int32"}
 
@@ -57,11 +60,37 @@ def edits(source: str, lines: Iterable[int], patterns: Sequence[str] = (), wrong
     return in_order([edit for edit in found if distinct[edit.changes] is edit], patterns, later)
 
 
+def further_edits(source: str, lines: Iterable[int], usual: Sequence[Edit], patterns: Sequence[str] = ()) -> list[Edit]:
+    """Edits beyond the `usual` ones of the same statements, for who can look at thousands. Empty where the source does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    text = Text(source)
+    found: list[Edit] = []
+    for function in _kernel_functions(tree, frozenset(lines)):
+        draft = Draft(text, Scope(function, _constants(tree), _fractions(tree)))
+        for kernel in draft.scope.kernels:
+            for statement in (node for node in ast.walk(kernel) if isinstance(node, SIMPLE) and not _allocates(node)):
+                edit_freely(draft, statement)
+        found += draft.found
+    known = {frozenset(edit.changes) for edit in usual}
+    distinct = {edit.changes: edit for edit in reversed(found)}
+    single = in_order([edit for edit in found if distinct[edit.changes] is edit], patterns)
+    return [edit for edit in (*single, *pairs(usual)) if frozenset(edit.changes) not in known]
+
+
 def _kernel_functions(tree: ast.Module, lines: frozenset[int]) -> list[ast.FunctionDef]:
     """The outermost functions with a statement of a kernel."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     holding = [f for f in functions if lines & set(range(f.lineno, (f.end_lineno or f.lineno) + 1))]
     return [f for f in holding if not any(g is not f and f in ast.walk(g) for g in holding)]
+
+
+def _allocates(statement: ast.stmt) -> bool:
+    """Whether it makes a buffer, or tells the compiler something."""
+    value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
+    return isinstance(value, ast.Call) and called(value).startswith(("alloc", "annotate", "use_swizzle"))
 
 
 def _constants(tree: ast.Module) -> list[str]:

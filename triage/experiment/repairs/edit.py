@@ -28,6 +28,8 @@ HINTS = {
 }
 #: how usual a slip is: authors make it often, sometimes, or hardly ever
 USUAL, LESS_USUAL, RARE = 0, 1, 2
+#: … and what nobody thought of as a slip: put together from the names around, or two slips at once
+SYNTHETIC, PAIRED = 3, 4
 #: In the order of edits a less likely kind counts this much, …
 OF_KIND = 0.5
 #: … a further edit of the same statement, kind and family, …

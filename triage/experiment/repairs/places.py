@@ -9,6 +9,8 @@ from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
 from triage.experiment.repairs.scope import kind_of
 from triage.experiment.repairs.syntax import called, declares, initializes, operation
 
+#: so many statements behind one may mean a value that it replaces
+NEAR = 4
 #: what adds to the buffer that it is given as this argument
 ACCUMULATING = {"gemm": 2} | dict.fromkeys(
     ("reduce_sum", "reduce_max", "reduce_min", "reduce_absmax", "reduce_abssum"), 1
@@ -31,6 +33,7 @@ def edit_place(draft: Draft, statement: ast.stmt, body: list[ast.stmt], number: 
             _into_loop(draft, statement, following)
     if following is not None and not declares(following):
         _behind(draft, statement, following)
+    _value_before(draft, statement, body[number + 1 :])
     _clears(draft, statement)
 
 
@@ -56,6 +59,25 @@ def _behind(draft: Draft, statement: ast.stmt, following: ast.stmt) -> None:
         source = draft.text.source
         change = start, last, source[first:last] + source[start:stop]
         draft.add(statement, "order", "after the statement behind it", change, rare=RARE)
+
+
+def _value_before(draft: Draft, statement: ast.stmt, behind: list[ast.stmt]) -> None:
+    """In a later statement, the value that an element had before this one wrote it."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+    if not isinstance(target, ast.Subscript) or not isinstance(statement, (ast.Assign, ast.AugAssign)):
+        return
+    written = ast.unparse(target)
+    for later in behind[:NEAR]:
+        reads = [
+            node
+            for node in ast.walk(later)
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and ast.unparse(node) == written
+        ]
+        if reads and isinstance(later, (ast.Assign, ast.AugAssign)):
+            name, text = "value_before", draft.text.of(target)
+            kept = draft.text.before(statement, f"{name} = {text}")
+            changes = kept, *(draft.text.replaced(node, name) for node in reads)
+            draft.add(later, "order", f"`{text}` as it was before line {statement.lineno}", *changes)
 
 
 def _clears(draft: Draft, statement: ast.stmt) -> None:

@@ -171,8 +171,7 @@ class Scope:
         """Other names of the same sort that a statement can use, the likeliest first: counters, sizes, or values that a
         statement gives a name, which stand for either."""
         if name in self.sizes:
-            near = sorted(self.sizes, key=lambda other: -likeness(name, other))
-            group = [*near, *self.scalars]
+            group = sorted([*self.sizes, *self.scalars], key=lambda other: -likeness(name, other))
         elif name in self.counters or name in self.scalars:
             around = (counter for loop in self.loops(statement) for counter in target_names(loop.target))
             known = [*around, *self.blocks]

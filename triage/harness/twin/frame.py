@@ -9,10 +9,8 @@ import numpy as np
 
 from .fibers import Fiber
 from .memory import Storage
-from .outcome import Happening, Observer, Place, Unsupported
+from .outcome import STATEMENT_COST, Happening, Observer, Place, Unsupported
 
-#: element operations that take as long as what a statement costs beside its elements
-STATEMENT_COST = 1000
 #: how many times the work must exceed its limit to be given up before it is reached; parts of it may differ
 HOPELESS = 3
 TOO_MUCH = "more work than the limit"
@@ -47,6 +45,7 @@ class Frame:
         "memory",
         "observer",
         "observing",
+        "only",
         "statements",
         "variables",
         "work",
@@ -64,6 +63,8 @@ class Frame:
         self.gone: Lanes = False
         self.left: Lanes = False
         self.block: tuple[int, ...] = ()
+        #: the only block that is to run; None for all
+        self.only: tuple[int, ...] | None = None
         #: the part of the kernel that this frame belongs to, where parts wait for each other
         self.fiber: Fiber | None = None
         #: barriers by memory and index, and the meetings of threads by name; those of all fibers of a block

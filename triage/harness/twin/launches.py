@@ -67,6 +67,8 @@ class Compiler(Loops):
                 _side_by_side(frame, blocks, enter, run_block)
             else:
                 before = frame.work
+                if frame.only is not None:
+                    blocks = [block for block in blocks if block == frame.only]
                 for number, block in enumerate(blocks):
                     enter(frame, block)
                     run_block(frame)

@@ -10,6 +10,9 @@ import numpy as np
 
 Place = dict[str, Any]  # {"file", "line"}
 
+#: element operations that take as long as what a statement costs beside its elements
+STATEMENT_COST = 1000
+
 
 class Unsupported(Exception):
     """The interpreter does not know how to compute this kernel; `reason` is a stable short phrase."""
@@ -42,6 +45,11 @@ class Outcome:
     work: float
     #: statements executed
     statements: int
+
+    @property
+    def cost(self) -> float:
+        """What counts against a limit."""
+        return self.work + STATEMENT_COST * self.statements
 
 
 class Observer(Protocol):

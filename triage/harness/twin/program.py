@@ -50,12 +50,18 @@ class Program:
         return param, buffer
 
     def run(
-        self, args: Sequence[Any], limit: float, observer: Observer | None, fresh: Collection[int]
-    ) -> Outcome:  # fmt: skip
+        self,
+        args: Sequence[Any],
+        limit: float,
+        observer: Observer | None,
+        fresh: Collection[int],
+        only: tuple[int, ...] | None = None,
+    ) -> Outcome:
         compiler = self.compiler
         if len(args) != len(self.parameters):
             raise Unsupported("another number of arguments")
         frame = Frame(len(compiler.slots), len(compiler.memories), limit, observer)
+        frame.only = only
         frame.extents = [1] * (compiler.deepest + 1)
         back = []
         for position, ((param, buffer), value) in enumerate(zip(self.parameters, args, strict=True)):
@@ -166,14 +172,15 @@ def program(func: Any) -> Program:
 
 def run(
     func: Any, args: Sequence[Any], *, limit: float = WORK_LIMIT, observer: Observer | None = None,
-    fresh: Collection[int] = (),
+    fresh: Collection[int] = (), only: tuple[int, ...] | None = None,
 ) -> Outcome:  # fmt: skip
     """Compute a PrimFunc of tilelang on arrays, which are changed in place.
 
-    `args` has one entry for each parameter; `fresh` are the positions of those whose memory nobody wrote. Raises
+    `args` has one entry for each parameter; `fresh` are the positions of those whose memory nobody wrote; of the blocks that do not meet,
+    `only` one may be asked for. Raises
     `Unsupported` for what the interpreter does not know (the arrays may then be half written).
     """
-    return program(func).run(args, limit, observer, frozenset(fresh))
+    return program(func).run(args, limit, observer, frozenset(fresh), only)
 
 
 def poison(array: np.ndarray) -> np.ndarray:

@@ -74,6 +74,8 @@ class Computing:
             }
         except NotComputed as why:
             told["why"] = str(why)
+            if self.context.screening is not None:
+                self.context.screening.lost()
         told["seconds"] = round(time.monotonic() - began, 4)
         self._spent += time.monotonic() - began
         if launch_id is not None:
@@ -92,7 +94,12 @@ class Computing:
             arrays = as_arrays(signature, args, results)
             inputs = [(signature.parameters[index].name, arrays[index]) for index in signature.inputs]
             self._magnitudes = {name: _magnitude(array) for name, array in inputs if _is_real(array)}
+            screening = self.context.screening
+            if screening is not None:
+                func = screening.launching(func, arrays, signature.outputs)
             outcome = on_twin(func, signature, arrays)
+            if screening is not None:
+                screening.launched(outcome.cost)
         except twin.Unsupported as error:
             raise NotComputed(str(error)) from error
         except NotComputed:

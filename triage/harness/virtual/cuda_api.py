@@ -55,6 +55,9 @@ class Stream:
     def query(self) -> bool:
         return True
 
+    def is_capturing(self) -> bool:
+        return False
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream)
 
@@ -150,7 +153,7 @@ def install(arch: str) -> None:
         *("init", "_lazy_init", "set_device", "set_stream", "synchronize", "ipc_collect", "empty_cache"),
         *("manual_seed", "manual_seed_all", "seed", "seed_all", "_sleep", "set_sync_debug_mode", "_check_capability"),
         *("reset_peak_memory_stats", "reset_max_memory_allocated", "reset_accumulated_memory_stats"),
-        *("set_per_process_memory_fraction"),
+        "set_per_process_memory_fraction",
     ):
         table[name] = constant(None)
     for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):

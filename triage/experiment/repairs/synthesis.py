@@ -1,0 +1,196 @@
+"""Edits beyond the usual slips: what can be made of a statement from the names around it, and two usual edits at once. Pure.
+
+There are thousands of them, so that they are of use only to who can look at hundreds a second (`screen`), and they come last: a change
+found among so many says less than a usual slip.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from triage.experiment.repairs.draft import Draft
+from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, PAIRED, SYNTHETIC, Edit
+from triage.experiment.repairs.syntax import (
+    OPERATORS,
+    expressions,
+    held,
+    indices_of,
+    names_in,
+    target_names,
+    walk,
+)
+
+#: what a value may have to go through, and what it may go through too much
+UNARY = ("round", "floor", "ceil", "trunc", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "sigmoid")
+#: widths of packed integers with a sign
+SIGNED = (4, 8)
+#: so many names of each sort, elements of other buffers, other conditions and other indices are tried in one place
+COUNTERS, SIZES, LOADS, CONDITIONS, INDICES = 6, 8, 10, 10, 20
+#: so many pairs of the usual edits of one statement
+PAIRS = 500
+
+
+def edit_freely(draft: Draft, statement: ast.stmt) -> None:
+    """All edits of one simple statement of a kernel that need only names which it could use."""
+    around = _Around(draft, statement)
+    for root in expressions(statement):
+        stored = root if isinstance(statement, (ast.Assign, ast.AugAssign)) and root is not statement.value else None
+        for node, inside in walk(root):
+            draft.family = f"free {node.lineno} {node.col_offset} {node.end_col_offset}"
+            if isinstance(node, ast.Subscript):
+                for index in indices_of(node):
+                    if not isinstance(index, ast.Slice):
+                        _index(draft, statement, index, around)
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
+                _division(draft, statement, node, around)
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+                continue
+            if node is not stored and not inside and isinstance(node, (ast.BinOp, ast.Call, ast.Subscript, ast.Name)):
+                _value(draft, statement, node, around)
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        _index(draft, statement, statement.value, around)
+
+
+def pairs(edits: Sequence[Edit]) -> list[Edit]:
+    """Two usual edits of one statement at once, those first of which both come first."""
+    of_statement: dict[tuple[int, int], list[Edit]] = defaultdict(list)
+    for edit in edits:
+        if edit.rare <= LESS_USUAL and not edit.file:
+            of_statement[edit.line, edit.end].append(edit)
+    found: list[tuple[int, int, Edit]] = []
+    for (line, end), some in of_statement.items():
+        turn = itertools.count()
+        combined = sorted(itertools.combinations(range(len(some)), 2), key=sum)
+        for one, other in itertools.islice(((some[a], some[b]) for a, b in combined), PAIRS):
+            if _apart(one, other):
+                kind = MOVABLE if MOVABLE in (one.kind, other.kind) else one.kind
+                both = Edit(line, end, kind, f"{one.says} and {other.says}", (*one.changes, *other.changes), PAIRED)
+                found.append((next(turn), len(found), both))
+    return [edit for _, _, edit in sorted(found, key=lambda one: one[:2])]
+
+
+def _apart(one: Edit, other: Edit) -> bool:
+    return all(a[1] <= b[0] or b[1] <= a[0] for a in one.changes for b in other.changes)
+
+
+class _Around:
+    """What a statement could use."""
+
+    def __init__(self, draft: Draft, statement: ast.stmt) -> None:
+        scope = draft.scope
+        loops = [name for loop in scope.loops(statement) for name in target_names(loop.target)]
+        kernel = next((k for k in scope.kernels if k.lineno <= statement.lineno <= (k.end_lineno or 0)), None)
+        inside = list(ast.walk(kernel)) if kernel is not None else []
+        scalars = [
+            name
+            for node in inside
+            if isinstance(node, ast.Assign) and node.lineno < statement.lineno
+            for name in target_names(node)
+            if name in scope.scalars
+        ]
+        self.counters = list(dict.fromkeys([*loops, *scope.blocks, *scalars]))
+        self.sizes = [*scope.sizes, *scalars]
+        known = {*self.counters, *self.sizes, *scope.buffers, *scope.memory, "T"}
+
+        def usable(nodes: Iterable[ast.expr]) -> list[str]:
+            near = sorted((n for n in nodes if names_in(n) <= known), key=lambda n: abs(n.lineno - statement.lineno))
+            return list(dict.fromkeys(draft.text.of(node) for node in near))
+
+        loads = [
+            n
+            for n in inside
+            if isinstance(n, ast.Subscript) and not any(isinstance(i, ast.Slice) for i in indices_of(n))
+        ]
+        self.loads = usable(loads)[:LOADS]
+        self.indices = usable(index for load in loads for index in indices_of(load))[:INDICES]
+        self.conditions = usable(n for n in inside if isinstance(n, ast.Compare))[:CONDITIONS]
+
+
+def _index(draft: Draft, statement: ast.stmt, index: ast.expr, around: _Around) -> None:
+    """What else an index may be: another one of the kernel, or one counter and one size put together."""
+    old = draft.text.of(index)
+    own = [name for name in around.counters if name in names_in(index)]
+    others = [name for name in around.counters if name not in own]
+    counted = list(dict.fromkeys([f"({old})", *own, *others]))[:COUNTERS]
+    sizes = list(dict.fromkeys([*around.sizes[:SIZES], "2"]))
+    for new in around.indices:
+        draft.swap(statement, index, new, "offset", SYNTHETIC)
+    for counter in counted:
+        for size in sizes:
+            for new in (
+                f"{counter} // {size}", f"{counter} % {size}", f"{size} - 1 - {counter}", f"{counter} * {size}", f"{counter} - {size}"
+            ):  # fmt: skip
+                draft.swap(statement, index, new, "offset", SYNTHETIC)
+        draft.swap(statement, index, f"{counter} + 1", "offset", SYNTHETIC)
+    for one, size, other in itertools.product(own, sizes, around.counters[:COUNTERS]):
+        if one != other:
+            draft.swap(statement, index, f"{one} + {other} * {size}", "offset", SYNTHETIC)
+    for name in others[:COUNTERS]:
+        draft.swap(statement, index, f"({old}) + {name}", "offset", SYNTHETIC)
+        draft.swap(statement, index, f"({old}) - {name}", "offset", SYNTHETIC)
+
+
+def _division(draft: Draft, statement: ast.stmt, node: ast.BinOp, around: _Around) -> None:
+    """A quotient or a remainder, by any size."""
+    old = held(node.left, draft.text.of(node.left))
+    for size in around.sizes[: 2 * SIZES]:
+        draft.swap(statement, node, f"{old} // {size}", "offset", SYNTHETIC)
+        draft.swap(statement, node, f"{old} % {size}", "offset", SYNTHETIC)
+
+
+def _value(draft: Draft, statement: ast.stmt, node: ast.expr, around: _Around) -> None:
+    old = draft.text.of(node)
+    for name in UNARY:
+        draft.swap(statement, node, f"T.{name}({old})", "operator", SYNTHETIC)
+    for new in (f"1.0 - ({old})", f"1.0 + ({old})", f"1.0 / ({old})", f"({old}) * ({old})", f"T.max({old}, 0)"):
+        draft.swap(statement, node, new, "operator", SYNTHETIC)
+    for bits in SIGNED:
+        half, whole = 1 << (bits - 1), 1 << bits
+        draft.swap(
+            statement, node, f"T.if_then_else(({old}) >= {half}, ({old}) - {whole}, {old})", "operator", SYNTHETIC
+        )
+    if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.func, ast.Attribute):
+        for name in UNARY:
+            draft.swap(statement, node.func, f"T.{name}", "operator", SYNTHETIC)
+        draft.swap(statement, node, f"({draft.text.of(node.args[0])})", "operator", SYNTHETIC)
+    for new in _through_calls(draft, node):
+        draft.swap(statement, node, new, "operator", SYNTHETIC)
+    for condition in _conditions(around, node):
+        for other in ("0", '-T.infinity("float32")'):
+            draft.swap(statement, node, f"T.if_then_else({condition}, {old}, {other})", "condition", SYNTHETIC)
+    for other in [load for load in around.loads if load != old]:
+        draft.swap(statement, node, other, "statement", SYNTHETIC)
+        for sign in ("*", "+", "-", "/"):
+            draft.swap(statement, node, f"(({old}) {sign} {other})", MOVABLE, SYNTHETIC)
+
+
+def _through_calls(draft: Draft, node: ast.expr) -> Iterator[str]:
+    """A factor, divisor or summand inside of a function instead of outside, and the other way round."""
+    for one, other in ((0, 1), (1, 0)) if isinstance(node, ast.BinOp) else ():
+        assert isinstance(node, ast.BinOp)
+        sides = (node.left, node.right)
+        call, rest = sides[one], held(sides[other], draft.text.of(sides[other]))
+        sign = OPERATORS[type(node.op)]
+        if isinstance(call, ast.Call) and len(call.args) == 1:
+            inner = held(call.args[0], draft.text.of(call.args[0]))
+            inside = f"{inner} {sign} {rest}" if one == 0 else f"{rest} {sign} {inner}"
+            yield f"{draft.text.of(call.func)}({inside})"
+    if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.BinOp):
+        argument = node.args[0]
+        left, right = (held(side, draft.text.of(side)) for side in (argument.left, argument.right))
+        name, sign = draft.text.of(node.func), OPERATORS[type(argument.op)]
+        yield f"({name}({left}) {sign} {right})"
+        yield f"({left} {sign} {name}({right}))"
+
+
+def _conditions(around: _Around, node: ast.expr) -> list[str]:
+    """When a value may count: what other statements ask, only within a size, only in the first block or turn, or below the diagonal."""
+    found = list(around.conditions)
+    near = [name for name in around.counters if name in names_in(node)] or around.counters[:2]
+    found += [f"{name} < {size}" for name in near[:3] for size in around.sizes[:SIZES]]
+    found += [f"{name} == 0" for name in around.counters[:COUNTERS]]
+    found += [f"{one} {sign} {other}" for one, other in itertools.pairwise(near[:3]) for sign in (">=", "<=", ">", "<")]
+    return list(dict.fromkeys(found))

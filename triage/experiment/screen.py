@@ -1,0 +1,60 @@
+"""Edits that are looked at in one run of a script, a hundred times as fast as by a run each (`harness/screening.py`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from triage.experiment.errors import read_events
+from triage.experiment.repairs.edit import Edit
+from triage.experiment.repairs.parts import Statements
+from triage.experiment.scripts import Candidate, ScriptRunner, Shown
+from triage.experiment.twin import whole as whole_value
+
+
+@dataclass
+class Screened:
+    """Which edits make what a script compares agree, and which do not; of the others nothing is known. `seen` of `count` were looked at."""
+
+    count: int
+    known: dict[Edit, bool] = field(default_factory=dict)
+    seen: int = 0
+
+    @property
+    def all(self) -> bool:
+        return self.seen == self.count
+
+
+def screened(
+    runner: ScriptRunner, candidate: Candidate, edits: Sequence[Edit], seconds: float, limit: float
+) -> Screened:  # fmt: skip
+    """Look at edits of a script in twin mode.
+
+    The edits are looked at in their order for `seconds`, as many at once as the runner may run; `limit` is how long the script itself may
+    take. What agrees here was compared once, with the inputs of one launch: whoever accuses a statement of it runs the script.
+    """
+    statements = Statements(candidate.source)
+    parts = ((number, statements.parts(edit)) for number, edit in enumerate(edits) if not edit.file)
+    asked = [[number, some] for number, some in parts if some]
+    until = time.monotonic() + seconds
+    found = Screened(len(asked))
+    for whole in (False, True):
+        left = max(until - time.monotonic(), 0.0)
+        shards = [asked[start :: runner.jobs] for start in range(runner.jobs)]
+        wanted = [{"edits": shard, "seconds": left, "whole": whole} for shard in shards if shard]
+        copies = [replace(candidate, twin=(*(candidate.twin or ()), ("screen", one))) for one in wanted]
+        runner.first(copies, lambda shown: _look(shown, runner, edits, found), limit + left)
+        if found.seen:
+            break
+    return found
+
+
+def _look(shown: Shown, runner: ScriptRunner, edits: Sequence[Edit], found: Screened) -> bool:
+    """Take in what one run says; False, so that the others are looked at, too."""
+    for event in read_events(shown.directory):
+        if event["type"] == "screen":
+            found.seen += event["seen"]
+            for word, agrees in (("agrees", True), ("differs", False)):
+                found.known.update({edits[number]: agrees for number in whole_value(event[word], runner.blob)})
+    return False

@@ -1,0 +1,179 @@
+"""A kernel with some of its statements built again from changed text, without building the rest of it, or running the script.
+
+While a kernel is built, what each name of the script stands for at each statement is remembered. A changed statement is then translated
+by tilelang as the old one was, with the same names, and takes its place in the finished PrimFunc. That takes a hundredth of what running the
+script takes, so that many changes can be looked at.
+
+A **part** is what changes about one statement: `{"line", "text", "header"}`; `text` is the whole new statement, or of a compound one
+(`header`) its first line.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import textwrap
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from . import places, tir, units
+
+Part = dict[str, Any]
+#: globals and locals of the function that builds a kernel, at one statement
+Scope = tuple[dict[str, Any], dict[str, Any]]
+#: the name by which translated code calls the builder
+BUILDER = "__tb"
+
+
+class NotRebuilt(Exception):
+    """Why a change cannot be made in this way."""
+
+
+class Names:
+    """What the names of a script stand for in each statement of the kernels that it builds."""
+
+    def __init__(self) -> None:
+        self._built: list[tuple[Any, dict[int, list[Scope]]]] = []
+
+    def watch(self, builder: Any, script: str) -> None:
+        """Patch `Builder` of a tilelang that was just imported; `script` is the file whose lines are asked about."""
+        set_fileline, get = builder.set_fileline, builder.get
+
+        @functools.wraps(set_fileline)
+        def remember(one: Any, filename: str, lineno: int, name: str) -> None:
+            set_fileline(one, filename, lineno, name)
+            if filename == script:
+                known = one.__dict__.setdefault("_triage_scopes", {})
+                known.setdefault(lineno, []).append(_scope(sys._getframe(1), script))
+
+        @functools.wraps(get)
+        def built(one: Any) -> Any:
+            func = get(one)
+            self._built.append((func, one.__dict__.get("_triage_scopes", {})))
+            return func
+
+        builder.set_fileline, builder.get = remember, built
+
+    def of(self, func: Any) -> dict[int, list[Scope]]:
+        """The scopes of the lines of a kernel. Raises `NotRebuilt`."""
+        for raw, scopes in self._built:
+            if raw.body.same_as(func.body):  # tilelang puts attributes on what was built, which makes another object
+                return scopes
+        raise NotRebuilt("nobody saw how the kernel was built")
+
+
+def _scope(frame: types.FrameType, script: str) -> Scope:
+    """The names that a statement could use: those of the function around, too, which Python keeps only if something in it uses them."""
+    around: list[dict[str, Any]] = []
+    caller: types.FrameType | None = frame
+    while caller is not None:
+        if caller.f_code.co_filename == script and caller.f_locals is not caller.f_globals:
+            around.append(caller.f_locals)
+        caller = caller.f_back
+    return frame.f_globals, {name: value for names in reversed(around) for name, value in names.items()}
+
+
+class Kernel:
+    """A PrimFunc whose statements can be built again. Raises `NotRebuilt` if nobody saw how it was built."""
+
+    def __init__(self, func: Any, names: Names, script: str) -> None:
+        self.func, self.script = func, script
+        self.scopes = names.of(func)
+        self._at: dict[int, list[tuple[str, Any]]] = {}
+        for path, _, statement in units.walk(func.body):
+            place = places.of_statement(statement)
+            if place is not None and place["file"] == script:
+                known = self._at.setdefault(int(place["line"]), [])
+                if not any(path.startswith(f"{above}.") for above, _ in known):
+                    known.append((path, statement))
+
+    def has(self, line: int) -> bool:
+        """Whether a statement of the kernel begins in a line of the script."""
+        return line in self.scopes and line in self._at
+
+    def with_parts(self, parts: Sequence[Part]) -> Any:
+        """The PrimFunc with changed statements. Raises `NotRebuilt`, or what tilelang raises where a text makes no sense."""
+        from tvm import tirx
+
+        edits: dict[str, list[tuple[str, list[str], Any]]] = {}
+        carried: dict[str, Any] = {}
+        for part in sorted(parts, key=lambda part: part["line"]):
+            scopes, found = self.scopes.get(part["line"], []), self._at.get(part["line"], [])
+            if len(scopes) != 1 or not found:
+                raise NotRebuilt("the statement is built several times, or leaves nothing behind")
+            new, scope = _built(part["text"], scopes[0], carried, self.script, header=bool(part.get("header")))
+            carried.update(scope)
+            path, old = found[0]
+            if part.get("header"):
+                edits[path] = [("instead", [], _with_header(old, new, tirx))]
+                continue
+            if any(isinstance(statement, (tirx.For, tirx.SBlockRealize)) for _, statement in found):
+                raise NotRebuilt("the statement is a loop")
+            edits[path] = [("instead", [], _in_place_of(old, new, tirx))]
+            edits |= {further: [("drop", [], None)] for further, _ in found[1:]}
+        return self.func.with_body(tir.Editor(tirx, edits).rewrite(self.func.body, "0"))
+
+
+def _built(
+    text: str, scope: Scope, carried: dict[str, Any], script: str, header: bool
+) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    """What tilelang makes of a statement, and the names that it gives."""
+    modules = sys.modules
+    translate, build = modules["tilelang.language.eager.ast"], modules["tilelang.language.eager.builder"]
+    text = textwrap.dedent(text)
+    tree = ast.parse(f"{text}\n    pass" if header else text or "pass")
+    mutator = translate.DSLMutator({}, scope[0], script)
+    code = compile(ast.fix_missing_locations(mutator.visit(tree)), script, "exec")
+    builder = build.Builder()
+    names = {**scope[0], **scope[1], **carried}
+    inside = {**names, BUILDER: builder}
+    current = build.Builder.current()
+    with builder.prim_func("changed"), builder.with_frame(build.tirx.serial(0, 1)):
+        exec(code, inside)
+    if current is not None:
+        build.thread_local_storage.builder = current
+    given = {
+        name: value
+        for name, value in inside.items()
+        if name not in (BUILDER, "__builtins__") and (name not in names or names[name] is not value)
+    }
+    return builder.ir_builder.get().body.body, given
+
+
+def _in_place_of(old: Any, new: Any, tirx: Any) -> Any:
+    """A statement that can stand where another one did: what that gave a name keeps its variable."""
+    if isinstance(old, tirx.Bind):
+        if not isinstance(new, tirx.Bind) or str(new.var.dtype) != str(old.var.dtype):
+            raise NotRebuilt("the value is another sort of thing now")
+        return tirx.Bind(old.var, new.value)
+    allowed = (tirx.BufferStore, tirx.Evaluate, tirx.SeqStmt, tirx.Bind)
+    for one in new.seq if isinstance(new, tirx.SeqStmt) else [new]:
+        if not isinstance(one, allowed):
+            raise NotRebuilt("the statement is a compound one now")
+    return new
+
+
+def _with_header(old: Any, new: Any, tirx: Any) -> Any:
+    """A loop or a condition with the header of another one. Loops of one header nest in each other."""
+    if isinstance(old, tirx.IfThenElse) and isinstance(new, tirx.IfThenElse):
+        return tirx.IfThenElse(new.condition, old.then_case, old.else_case)
+    if not isinstance(old, tirx.For) or not isinstance(new, tirx.For):
+        raise NotRebuilt("the statement is of another sort now")
+    inner = list(_loops(new, tirx))
+    outer = list(_loops(old, tirx))[: len(inner)]
+    if len(outer) < len(inner):
+        raise NotRebuilt("the loop has another number of counters now")
+    body = outer[-1].body
+    for was, now in reversed(list(zip(outer, inner, strict=True))):
+        body = tirx.For(
+            was.loop_var, now.min, now.extent, tirx.ForKind(now.kind), body, now.thread_binding, dict(now.annotations), now.step
+        )  # fmt: skip
+    return body
+
+
+def _loops(node: Any, tirx: Any) -> Iterator[Any]:
+    while isinstance(node, tirx.For):
+        yield node
+        node = node.body

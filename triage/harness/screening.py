@@ -1,0 +1,226 @@
+"""Changes of a kernel's statements, many in one run: each is made to the PrimFunc (`rebuilt`) and computed, without running the whole script for it.
+
+In twin mode with `spec["twin"]["screen"]`, `{"edits": [[number, parts], …], "seconds", "whole": bool}`, changes are looked at in their order and the
+`screen` event tells with which of them the script's comparison agrees, and with which it fails as before. There are two ways:
+
+- Where the script launched one kernel once, and a comparing function such as `torch.testing.assert_close` found its result wrong, that launch alone
+  is computed again (`replay`): hundreds a second.
+- Otherwise (`whole`) the process is forked where it launches its first kernel, and the fork goes on to the script's end with a changed kernel: dozens
+  a second. Whatever the script does with results, and whatever it compares, it does itself.
+
+Either happens in forks: the compiler dies of some changes that make no sense.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from . import keeper, rebuilt, replay
+
+#: forks may die so often before nobody is asked any more
+DEATHS = 50
+#: a changed script may take so many times as long as the unchanged one, and so many seconds at least
+PATIENCE, SHORTEST = 6.0, 2.0
+#: what a verdict is called
+AGREES, DIFFERS, UNKNOWN = b"+", b"-", b"?"
+
+
+class Screening:
+    """The looking at changes in one run."""
+
+    def __init__(self, context: Any, asked: dict[str, Any]) -> None:
+        self.context, self.asked = context, asked
+        self.script = os.path.abspath(context.spec["script"])
+        self.names = rebuilt.Names()
+        self._launches = 0
+        self._launch: replay.Launch | None = None
+        self._why = ""
+        #: in a fork: what it changes, the lines that a launched kernel had of that, and where its verdict goes
+        self._parts: Sequence[rebuilt.Part] | None = None
+        self._met: set[int] = set()
+        self._verdict_to = -1
+        self._lost = False
+        self._told = False
+
+    # --------------------------------------------------------------------------------------------- what the twin tells
+
+    def launching(self, func: Any, arrays: Sequence[Any], fresh: Sequence[int]) -> Any:
+        """A kernel is about to be computed on these arrays; the answer is what is to be computed."""
+        self._launches += 1
+        if self._launches == 1 and self.asked["whole"]:
+            self._look_at_scripts()
+        if self._parts is not None:
+            return self._changed(func)
+        self._launch = None
+        if self._launches == 1 and not self.asked["whole"]:
+            try:
+                self._launch = replay.Launch(func, arrays, fresh)
+            except replay.NotReplayed as why:
+                self._why = str(why)
+        return func
+
+    def launched(self, cost: float) -> None:
+        """It was computed."""
+        if self._launch is not None:
+            self._launch.cost = cost
+
+    def lost(self) -> None:
+        """A launch was not computed: what follows from it says nothing."""
+        self._lost, self._launch, self._why = True, None, "a launch was not computed"
+
+    def compared(
+        self, actual: Any, output: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any], turned: bool
+    ) -> None:
+        """A comparing function found that `actual`, which comes of `output` of a launch, differs from what is expected."""
+        if self.asked["whole"] or self._told or self._launch is None:
+            return
+        began = time.monotonic()
+        try:
+            kernel = rebuilt.Kernel(self._launch.func, self.names, self.script)
+            target = replay.compared(self._launch, actual, output, expected, rtol, atol, bounds, turned)
+            looking = replay.Replay(self._launch, kernel, target)
+        except (replay.NotReplayed, rebuilt.NotRebuilt) as why:
+            self._why = str(why)
+            return
+        until = began + float(self.asked["seconds"])
+        edits = self.asked["edits"]
+        found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: []}
+        seen = deaths = 0
+        while seen < len(edits) and deaths < DEATHS and time.monotonic() < until:
+            for verdict in self._in_fork(lambda start=seen: _verdicts(looking, edits[start:], until)):  # type: ignore[misc]
+                found[verdict].append(edits[seen][0])
+                seen += 1
+            if seen < len(edits) and time.monotonic() < until:
+                deaths, seen = deaths + 1, seen + 1
+        self._tell(found, seen, time.monotonic() - began)
+
+    def ended(self, error: BaseException | None) -> None:
+        """The script came to its end. A fork says what that means, and is done."""
+        if self._parts is not None:
+            if isinstance(error, SystemExit) and not error.code:
+                error = None
+            missed = any(part["line"] not in self._met for part in self._parts)
+            said = (
+                UNKNOWN
+                if self._lost or missed
+                else AGREES
+                if error is None
+                else DIFFERS + type(error).__name__.encode()
+            )
+            self._leave(said)
+
+    def close(self) -> None:
+        """Nothing more will be compared: if nothing could be looked at, say why."""
+        if not self._told:
+            why = self._why or "no comparing function found the result of a single launch wrong"
+            self.context.emit("screen", agrees=[], differs=[], seen=0, why=why, seconds=0.0)
+
+    def _tell(self, found: dict[bytes, list[Any]], seen: int, seconds: float) -> None:
+        self._told = True
+        self.context.emit(
+            "screen", agrees=found[AGREES], differs=found[DIFFERS], seen=seen, seconds=round(seconds, 3)
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------------- one launch alone
+
+    def _in_fork(self, work: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
+        """The bytes that a fork comes up with, until it is done or dies."""
+        reader, pid = self._fork()
+        if pid == 0:
+            try:
+                for byte in work():
+                    os.write(self._verdict_to, byte)
+            finally:
+                os._exit(0)
+        try:
+            while chunk := os.read(reader, 1 << 16):
+                yield from (chunk[n : n + 1] for n in range(len(chunk)))
+        finally:
+            os.close(reader)
+            os.waitpid(pid, 0)
+
+    def _fork(self) -> tuple[int, int]:
+        """Fork: (where the verdicts of the fork are read, its number), and 0 for that in the fork itself."""
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid:
+            os.close(writer)
+            return reader, pid
+        os.close(reader)
+        keeper.prctl(keeper.PR_SET_PDEATHSIG, signal.SIGKILL)
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        self._verdict_to = writer
+        self.context.emit = lambda type, **fields: None  # what happens here did not happen in the script
+        return reader, 0
+
+    # ------------------------------------------------------------------------------------------------- the whole script
+
+    def _look_at_scripts(self) -> None:
+        """Have a fork for each change go on from here; in such a fork this returns."""
+        began = time.monotonic()
+        until = began + float(self.asked["seconds"])
+        gc.freeze()  # a collection in a fork would copy every page it looks at
+        unchanged = self._go_on_with([], 60.0)
+        if self._parts is not None:
+            return
+        found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: []}
+        seen = 0
+        if not unchanged.startswith(DIFFERS):
+            self._why = "run again, the script does not fail"
+            return
+        limit = max(SHORTEST, PATIENCE * (time.monotonic() - began))
+        for number, parts in self.asked["edits"]:
+            if time.monotonic() > until:
+                break
+            said = self._go_on_with(parts, limit)
+            if self._parts is not None:
+                return
+            found[AGREES if said == AGREES else DIFFERS if said == unchanged else UNKNOWN].append(number)
+            seen += 1
+        self._tell(found, seen, time.monotonic() - began)
+
+    def _go_on_with(self, parts: Sequence[rebuilt.Part], seconds: float) -> bytes:
+        """What comes of a change, within a time; in the fork that makes it this returns, too."""
+        reader, pid = self._fork()
+        if pid == 0:
+            self._parts = parts
+            gc.disable()
+            self.context.comparisons.unwatched().__enter__()  # to tell of them would take longer than all else
+            return UNKNOWN
+        try:
+            ready, _, _ = select.select([reader], [], [], seconds)
+            return os.read(reader, 1 << 10) or UNKNOWN if ready else UNKNOWN
+        finally:
+            os.close(reader)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    def _changed(self, func: Any) -> Any:
+        """A kernel with those of the changes that are its own."""
+        assert self._parts is not None
+        try:
+            kernel = rebuilt.Kernel(func, self.names, self.script)
+            ours = [part for part in self._parts if kernel.has(part["line"])]
+            self._met |= {part["line"] for part in ours}
+            return kernel.with_parts(ours) if ours else func
+        except Exception:  # noqa: BLE001 - whatever the frontend says of a text that makes no sense
+            self._leave(UNKNOWN)
+
+    def _leave(self, verdict: bytes) -> None:
+        os.write(self._verdict_to, verdict)
+        os._exit(0)
+
+
+def _verdicts(looking: replay.Replay, edits: Sequence[Any], until: float) -> Iterator[bytes]:
+    for _, parts in edits:
+        if time.monotonic() > until:
+            return
+        yield {True: AGREES, False: DIFFERS, None: UNKNOWN}[looking.agrees(parts)]
