@@ -154,6 +154,31 @@ def test_real_values_compare_as_ever(device):
     assert not any(e["virtual"] for e in compares)
 
 
+def test_optimizers_of_torch_step_on_the_virtual_device_as_on_the_host(device):
+    run = device(
+        """
+        import torch
+
+        def stepped(make, place):
+            weight = torch.nn.Parameter(torch.full((4,), 2.0, device=place))
+            optimizer = make([weight])
+            for step in range(2):
+                weight.grad = torch.arange(4.0, device=place) + step
+                optimizer.step()
+            return weight.detach().cpu()
+
+        for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad"):
+            def make(weights, optimizer=getattr(torch.optim, name)):
+                return optimizer(weights, lr=0.5)
+            assert torch.equal(stepped(make, "cuda"), stepped(make, "cpu")), name
+        torch.cuda.set_per_process_memory_fraction(0.5)
+        assert not torch.cuda.current_stream().is_capturing()
+        """
+    )
+    assert run.code == 0, run.output
+    assert not run.complaints()
+
+
 def test_the_questions_that_scripts_ask_cuda(device):
     run = device(
         """
