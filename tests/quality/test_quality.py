@@ -19,7 +19,7 @@ pytestmark = [
 
 CASES = load()
 #: one labelled case in so many runs by default, one rewritten case in so many; the slow run takes all
-SAMPLE, SAMPLE_REWRITTEN, SAMPLE_MUTATED = 4, 60, 16
+SAMPLE, SAMPLE_REWRITTEN, SAMPLE_MUTATED = 6, 60, 16
 #: where the mistakes are made; another seed makes them in other places
 SEED = 2
 

@@ -86,6 +86,7 @@ def test_a_wrong_sum_is_led_back_to_its_statement(tmp_path: Path) -> None:
     assert "########" in next((tmp_path / ".triage").glob(f"*/{picture}")).read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_what_torch_makes_of_a_result_accuses_no_statement_of_the_kernel_for_sure(tmp_path: Path) -> None:
     scaled = SUM.replace("total[0] + s[0]", "total[0] - s[0]").replace(
         "row_sum(8, 96)(x), x.sum(1)", "row_sum(8, 96)(x) * 1.0, x.sum(1)"

@@ -127,6 +127,7 @@ def test_what_changes_from_run_to_run_is_intermittent(ask) -> None:
     assert report["verdict"]["location"]["line"] == line_of(text, "assert_close")
 
 
+@pytest.mark.slow
 def test_a_setting_that_spoils_the_values_is_found_at_its_line(ask) -> None:
     report = ask(TOTAL)
     assert (report["verdict"]["rule"], report["verdict"]["owner"]) == ("TLC068", "kernel")
