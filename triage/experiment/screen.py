@@ -42,7 +42,7 @@ def screened(
     for whole in (False, True):
         left = max(until - time.monotonic(), 0.0)
         shards = [asked[start :: runner.jobs] for start in range(runner.jobs)]
-        wanted = [{"edits": shard, "seconds": left, "whole": whole} for shard in shards if shard]
+        wanted = [{"edits": shard, "seconds": left, "limit": limit, "whole": whole} for shard in shards if shard]
         copies = [replace(candidate, twin=(*(candidate.twin or ()), ("screen", one))) for one in wanted]
         runner.first(copies, lambda shown: _look(shown, runner, edits, found), limit + left)
         if found.seen:

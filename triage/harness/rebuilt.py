@@ -4,8 +4,9 @@ While a kernel is built, what each name of the script stands for at each stateme
 by tilelang as the old one was, with the same names, and takes its place in the finished PrimFunc. That takes a hundredth of what running the
 script takes, so that many changes can be looked at.
 
-A **part** is what changes about one statement: `{"line", "text", "header"}`; `text` is the whole new statement, or of a compound one
-(`header`) its first line.
+A **part** is what changes about one statement: `{"line", "text", "was", "header"}`; `text` is the whole new statement, `was` the old one, or of a compound one
+(`header`) its first line. Before a line is trusted, the old text is built in this way, too, and has to give what stands there: names may stand for something
+that has changed since.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ class Kernel:
         self.func, self.script = func, script
         self.scopes = names.of(func)
         self._at: dict[int, list[tuple[str, Any]]] = {}
+        self._faithful: dict[int, bool] = {}
         for path, _, statement in units.walk(func.body):
             place = places.of_statement(statement)
             if place is not None and place["file"] == script:
@@ -103,17 +105,38 @@ class Kernel:
             scopes, found = self.scopes.get(part["line"], []), self._at.get(part["line"], [])
             if len(scopes) != 1 or not found:
                 raise NotRebuilt("the statement is built several times, or leaves nothing behind")
-            new, scope = _built(part["text"], scopes[0], carried, self.script, header=bool(part.get("header")))
+            header = bool(part.get("header"))
+            if not header and any(isinstance(statement, (tirx.For, tirx.SBlockRealize)) for _, statement in found):
+                raise NotRebuilt("the statement is a loop")
+            self._trust(part, scopes[0], header)
+            new, scope = _built(part["text"], scopes[0], carried, self.script, header)
             carried.update(scope)
             path, old = found[0]
-            if part.get("header"):
+            if header:
                 edits[path] = [("instead", [], _with_header(old, new, tirx))]
                 continue
-            if any(isinstance(statement, (tirx.For, tirx.SBlockRealize)) for _, statement in found):
-                raise NotRebuilt("the statement is a loop")
             edits[path] = [("instead", [], _in_place_of(old, new, tirx))]
             edits |= {further: [("drop", [], None)] for further, _ in found[1:]}
         return self.func.with_body(tir.Editor(tirx, edits).rewrite(self.func.body, "0"))
+
+    def _trust(self, part: Part, scope: Scope, header: bool) -> None:
+        """Raise `NotRebuilt` if the old text of a statement does not give what stands there."""
+        from tilelang import tvm
+        from tvm import tirx
+
+        line = part["line"]
+        if line not in self._faithful:
+            found = [statement for _, statement in self._at[line]]
+            again, _ = _built(part["was"], scope, {}, self.script, header)
+            if header:
+                pairs = [(_with_header(found[0], again, tirx), found[0])]
+            else:
+                built = again.seq if isinstance(again, tirx.SeqStmt) else [again]
+                made = [_in_place_of(old, new, tirx) for old, new in zip(found, built, strict=False)]
+                pairs = list(zip(made, found, strict=True)) if len(built) == len(found) else [(again, None)]
+            self._faithful[line] = all(tvm.ir.structural_equal(new, old) for new, old in pairs)
+        if not self._faithful[line]:
+            raise NotRebuilt("the statement is no longer built as it was")
 
 
 def _built(
@@ -124,6 +147,8 @@ def _built(
     translate, build = modules["tilelang.language.eager.ast"], modules["tilelang.language.eager.builder"]
     text = textwrap.dedent(text)
     tree = ast.parse(f"{text}\n    pass" if header else text or "pass")
+    if header and _has_step(tree.body[0]):
+        raise NotRebuilt("tilelang puts the step of a loop into its body")
     mutator = translate.DSLMutator({}, scope[0], script)
     code = compile(ast.fix_missing_locations(mutator.visit(tree)), script, "exec")
     builder = build.Builder()
@@ -140,6 +165,14 @@ def _built(
         if name not in (BUILDER, "__builtins__") and (name not in names or names[name] is not value)
     }
     return builder.ir_builder.get().body.body, given
+
+
+def _has_step(statement: ast.stmt) -> bool:
+    call = statement.iter if isinstance(statement, ast.For) else None
+    if not isinstance(call, ast.Call):
+        return False
+    several = ast.unparse(call.func).rpartition(".")[2] in ("Parallel", "grid")  # of which each is a loop of its own
+    return (len(call.args) > 2 and not several) or any(keyword.arg == "step" for keyword in call.keywords)
 
 
 def _in_place_of(old: Any, new: Any, tirx: Any) -> Any:

@@ -1,10 +1,11 @@
 """Changes of a kernel's statements, many in one run: each is made to the PrimFunc (`rebuilt`) and computed, without running the whole script for it.
 
-In twin mode with `spec["twin"]["screen"]`, `{"edits": [[number, parts], …], "seconds", "whole": bool}`, changes are looked at in their order and the
+In twin mode with `spec["twin"]["screen"]`, `{"edits": [[number, parts], …], "seconds", "limit", "whole": bool}`, changes are looked at in their order and the
 `screen` event tells with which of them the script's comparison agrees, and with which it fails as before. There are two ways:
 
 - Where the script launched one kernel once, and a comparing function such as `torch.testing.assert_close` found its result wrong, that launch alone
-  is computed again (`replay`): hundreds a second.
+  is computed again (`replay`): hundreds a second. A fork with other values in what the launch wrote shows first that what is expected does not depend on them, and
+  that what is compared is these values as they are.
 - Otherwise (`whole`) the process is forked where it launches its first kernel, and the fork goes on to the script's end with a changed kernel: dozens
   a second. Whatever the script does with results, and whatever it compares, it does itself.
 
@@ -13,10 +14,15 @@ Either happens in forks: the compiler dies of some changes that make no sense.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import hashlib
 import os
 import select
 import signal
+import stat
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -47,12 +53,18 @@ class Screening:
         self._verdict_to = -1
         self._lost = False
         self._told = False
+        #: where the fork with other values answers, and its number; whether this process is that fork
+        self._probe: tuple[int, int] | None = None
+        self._scrambled = False
 
     # --------------------------------------------------------------------------------------------- what the twin tells
 
     def launching(self, func: Any, arrays: Sequence[Any], fresh: Sequence[int]) -> Any:
         """A kernel is about to be computed on these arrays; the answer is what is to be computed."""
         self._launches += 1
+        if threading.current_thread() is not threading.main_thread():
+            self._why = self._why or "the kernel is launched in a thread, which forks do not have"
+            return func
         if self._launches == 1 and self.asked["whole"]:
             self._look_at_scripts()
         if self._parts is not None:
@@ -69,6 +81,12 @@ class Screening:
         """It was computed."""
         if self._launch is not None:
             self._launch.cost = cost
+            reader, pid = self._fork()
+            if pid:
+                self._probe = reader, pid
+            else:
+                self._scrambled = True
+                self._launch.scramble()
 
     def lost(self) -> None:
         """A launch was not computed: what follows from it says nothing."""
@@ -82,11 +100,17 @@ class Screening:
             return
         began = time.monotonic()
         try:
-            kernel = rebuilt.Kernel(self._launch.func, self.names, self.script)
             target = replay.compared(self._launch, actual, output, expected, rtol, atol, bounds, turned)
+            if self._scrambled:
+                self._leave(_digest(expected))
+            if self._answer() != _digest(expected):
+                raise replay.NotReplayed("what is expected depends on the result, or that is not compared as it is")
+            kernel = rebuilt.Kernel(self._launch.func, self.names, self.script)
             looking = replay.Replay(self._launch, kernel, target)
         except (replay.NotReplayed, rebuilt.NotRebuilt) as why:
             self._why = str(why)
+            if self._scrambled:
+                self._leave(UNKNOWN)
             return
         until = began + float(self.asked["seconds"])
         edits = self.asked["edits"]
@@ -102,6 +126,8 @@ class Screening:
 
     def ended(self, error: BaseException | None) -> None:
         """The script came to its end. A fork says what that means, and is done."""
+        if self._scrambled:
+            self._leave(UNKNOWN)
         if self._parts is not None:
             if isinstance(error, SystemExit) and not error.code:
                 error = None
@@ -117,9 +143,17 @@ class Screening:
 
     def close(self) -> None:
         """Nothing more will be compared: if nothing could be looked at, say why."""
+        self._answer()
         if not self._told:
             why = self._why or "no comparing function found the result of a single launch wrong"
             self.context.emit("screen", agrees=[], differs=[], seen=0, why=why, seconds=0.0)
+
+    def _answer(self) -> bytes:
+        """What the fork with other values says; it is done then."""
+        if self._probe is None:
+            return b""
+        (reader, pid), self._probe = self._probe, None
+        return _read(reader, pid, float(self.asked["limit"]))
 
     def _tell(self, found: dict[bytes, list[Any]], seen: int, seconds: float) -> None:
         self._told = True
@@ -168,7 +202,7 @@ class Screening:
         began = time.monotonic()
         until = began + float(self.asked["seconds"])
         gc.freeze()  # a collection in a fork would copy every page it looks at
-        unchanged = self._go_on_with([], 60.0)
+        unchanged = self._go_on_with([], float(self.asked["limit"]))
         if self._parts is not None:
             return
         found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: []}
@@ -185,23 +219,26 @@ class Screening:
                 return
             found[AGREES if said == AGREES else DIFFERS if said == unchanged else UNKNOWN].append(number)
             seen += 1
+        again = self._go_on_with([], limit)
+        if self._parts is not None:
+            return
+        if again != unchanged:  # what forks leave behind, in files or elsewhere, has a part in how they end
+            found[UNKNOWN], found[DIFFERS] = found[UNKNOWN] + found[DIFFERS], []
         self._tell(found, seen, time.monotonic() - began)
 
     def _go_on_with(self, parts: Sequence[rebuilt.Part], seconds: float) -> bytes:
         """What comes of a change, within a time; in the fork that makes it this returns, too."""
+        offsets = _offsets()
         reader, pid = self._fork()
         if pid == 0:
             self._parts = parts
             gc.disable()
             self.context.comparisons.unwatched().__enter__()  # to tell of them would take longer than all else
             return UNKNOWN
-        try:
-            ready, _, _ = select.select([reader], [], [], seconds)
-            return os.read(reader, 1 << 10) or UNKNOWN if ready else UNKNOWN
-        finally:
-            os.close(reader)
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        said = _read(reader, pid, seconds)
+        for fd, offset in offsets.items():  # which a fork has in common with this process
+            os.lseek(fd, offset, os.SEEK_SET)
+        return said or UNKNOWN
 
     def _changed(self, func: Any) -> Any:
         """A kernel with those of the changes that are its own."""
@@ -217,6 +254,34 @@ class Screening:
     def _leave(self, verdict: bytes) -> None:
         os.write(self._verdict_to, verdict)
         os._exit(0)
+
+
+def _read(reader: int, pid: int, seconds: float) -> bytes:
+    """What a fork says within a time; it is ended then."""
+    try:
+        ready, _, _ = select.select([reader], [], [], seconds)
+        return os.read(reader, 1 << 10) if ready else b""
+    finally:
+        os.close(reader)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _offsets() -> dict[int, int]:
+    """Where this process is in each regular file that it has open."""
+    found = {}
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                found[fd] = os.lseek(fd, 0, os.SEEK_CUR)
+    return found
+
+
+def _digest(tensor: Any) -> bytes:
+    """What a tensor holds, NaN among it."""
+    values = tensor.detach().cpu().contiguous()
+    octets = values.reshape(-1).view(sys.modules["torch"].uint8).numpy().tobytes()
+    return hashlib.sha256(repr((tuple(values.shape), values.dtype)).encode() + octets).digest()
 
 
 def _verdicts(looking: replay.Replay, edits: Sequence[Any], until: float) -> Iterator[bytes]:

@@ -89,7 +89,7 @@ def _ideal(model: Model) -> Model:
 
 def _may_be_uneven(model: Model, measured: Measured) -> bool:
     """Whether terms of very uneven size, of which one makes nearly all of S, would explain an error."""
-    if model.dot is None or model.dot.data.measured or model.dot.accumulator.format.exact:
+    if model.dot is None or not model.dot.k or model.dot.data.measured or model.dot.accumulator.format.exact:
         return False
     s, _ = _typical(model, measured)
     heavy = dot_model(replace(model.dot, data=replace(model.dot.data, kappa=float(model.dot.k))))

@@ -52,14 +52,15 @@ class Statements:
 
     def _part(self, span: tuple[int, int, int, bool], changes: list[Change]) -> Part | None:
         start, stop, line, header = span
+        was = textwrap.dedent(self.source[start:stop]).strip()
         moved = [(a - start, b - start, new) for a, b, new in changes]
         new = textwrap.dedent(Edit(line, line, "", "", tuple(moved)).apply(self.source[start:stop])).strip()
         if header:
-            new = new.removeprefix("el")
+            new, was = new.removeprefix("el"), was.removeprefix("el")
         try:
             tree = ast.parse(f"{new}\n    pass" if header else new)
         except (SyntaxError, ValueError):
             return None
         if header and (len(tree.body) != 1 or not isinstance(tree.body[0], (ast.For, ast.If))):
             return None
-        return {"line": line, "text": new, "header": header}
+        return {"line": line, "text": new, "was": was, "header": header}
