@@ -372,6 +372,8 @@ def test_what_no_model_knows_is_unknown() -> None:
     no = unknown("gelu", "it cancels", HALF)
     found = verdict(no, Measured(4, 1e-4, 1.0, 1e-3, 2.0))
     assert (found.kind, found.allowed) == ("unknown", Tolerance(1e-3, 1e-3, 0.001))
+    no_terms = replace(dot_model(gemm(64)), dot=gemm(0))  # a loop that never runs
+    assert verdict(no_terms, Measured(16, 1.0, 1.0, 2.0, 2.0)).kind == "unknown"
     assert verdict(dot_model(gemm(64)), Measured(0, 0.0, 0.0, 0.0, 0.0)).kind == "unknown"
 
 

@@ -1,4 +1,4 @@
-"""Edits that are looked at in one run of a script, a hundred times as fast as by a run each (`harness/screening.py`)."""
+"""Edits that are looked at in one run of a script, many times as fast as by a run each (`harness/screening.py`)."""
 
 from __future__ import annotations
 

@@ -66,6 +66,8 @@ def verdict(model: Model | Unknown, measured: Measured, used: Tolerance | None =
         return Verdict("unknown", says, measured.relative, None, None, model.start, used, assumptions=model.assumptions)
     if not measured.count or not all(map(math.isfinite, (measured.rms_error, measured.rms_result, measured.max_error))):
         return Verdict("unknown", "nothing was measured that can be judged", None, None, None, None, used)
+    if model.dot is not None and not model.dot.k:
+        return Verdict("unknown", "the sum has no terms: its loop never runs", None, None, None, None, used)
     ideal = _ideal(model)
     if _accepts(ideal, measured):
         return _inside(ideal, measured, used)
@@ -89,7 +91,7 @@ def _ideal(model: Model) -> Model:
 
 def _may_be_uneven(model: Model, measured: Measured) -> bool:
     """Whether terms of very uneven size, of which one makes nearly all of S, would explain an error."""
-    if model.dot is None or not model.dot.k or model.dot.data.measured or model.dot.accumulator.format.exact:
+    if model.dot is None or model.dot.data.measured or model.dot.accumulator.format.exact:
         return False
     s, _ = _typical(model, measured)
     heavy = dot_model(replace(model.dot, data=replace(model.dot.data, kappa=float(model.dot.k))))

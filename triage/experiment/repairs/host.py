@@ -35,7 +35,7 @@ TURNED = ("t", "mT", "T")
 SIGNS: dict[type[ast.operator], str] = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
 #: calls that answer whether their operands agree
 COMPARING = ("allclose", "equal", "array_equal", "isclose")
-#: what moves elements one way or the other, by its second argument
+#: what moves elements one way or the other, by a number
 SHIFTING = ("roll", "rot90")
 BOUNDS: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 
@@ -187,7 +187,8 @@ def _of_call(text: Text, node: ast.Call) -> Iterator[tuple[str, tuple[Change, ..
     axes += node.args if name in ALONG else []
     for axis in axes:
         yield from ((f"`{text.of(axis)}` as `{value}`", (text.replaced(axis, str(value)),)) for value in _others(axis))
-    shifts = node.args[1:2] if name in SHIFTING else []
+    numbers = [argument for argument in node.args[:2] if isinstance(argument, (ast.Constant, ast.UnaryOp, ast.BinOp))]
+    shifts: list[ast.expr] = [*numbers[:1]] if name in SHIFTING else []
     shifts += [keyword.value for keyword in node.keywords if name in SHIFTING and keyword.arg in ("shifts", "k")]
     for shift in shifts:
         yield f"`{text.of(shift)}` as `-({text.of(shift)})`", (text.replaced(shift, f"-({text.of(shift)})"),)
