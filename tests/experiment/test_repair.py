@@ -572,13 +572,13 @@ def test_further_edits_are_looked_at_only_where_no_usual_one_will_do_and_accuse_
     further = [an_edit(5, "f", rare=SYNTHETIC), an_edit(4, "g", rare=PAIRED)]
     known = {"f": True, "g": True}
     one = Searched({"b", "f"}, known={"f": True})
-    assert one.run(one.source, EDITS, lambda: 99.0, further=further).alone == EDITS[1]
+    assert one.run(one.source, EDITS, lambda: 99.0, further=lambda: further).alone == EDITS[1]
     other = Searched({"f", "g"}, known=known)
-    found = other.run(other.source, EDITS, lambda: 99.0, further=further)
+    found = other.run(other.source, EDITS, lambda: 99.0, further=lambda: further)
     assert found.edits == (further[0],) and found.settled and found.count == len(EDITS) + len(further)
     assert found.alone is None and "no usual slip" in found.reservation
     nothing = Searched(set(), known={"f": False, "g": False})
-    found = nothing.run(nothing.source, EDITS, lambda: 99.0, further=further)
+    found = nothing.run(nothing.source, EDITS, lambda: 99.0, further=lambda: further)
     assert not found.edits and found.tried == found.count
 
 

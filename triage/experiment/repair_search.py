@@ -115,35 +115,39 @@ class Search:
         edits: Sequence[Edit],
         left: Callable[[], float],
         progress: Callable[[str], None] = lambda line: None,
-        further: Sequence[Edit] = (),
+        further: Callable[[], Sequence[Edit]] | None = None,
     ) -> Repaired:
-        """Try the edits in their order, as long as there is time (`left() > 0`), and where none of them will do, the `further` ones.
+        """Try the edits in their order, as long as there is time (`left() > 0`), and where none of them will do, those that `further` makes.
 
         Of a statement that was repaired no further ones are tried, unless that was by a movable one, and of the others none that
         is rare where a usual one has done.
         """
         edits = self._distinct(source, edits)
         known = self._screened(edits, SCREENING * left()).known
-        kept = FURTHER * left() if further else 0.0
+        kept = FURTHER * left() if further is not None else 0.0
         found = self._tried(source, edits, known, lambda: left() - kept, progress)
-        if found.edits or not further:
+        if found.edits or further is None:
             return found
-        further = self._distinct(source, further)
-        looked = self._screened(further, FURTHER * left())
-        agreeing = [edit for edit in further if looked.known.get(edit)]
+        more_edits = self._distinct(source, further())
+        looked = self._screened(more_edits, FURTHER * left())
+        agreeing = [edit for edit in more_edits if looked.known.get(edit)]
         more = self._tried(source, agreeing, {}, left, progress)
         tried = found.tried + looked.seen - more.count + more.tried
         all_usual = found.tried == found.count
         return replace(
-            more, tried=tried, count=found.count + len(further), settled=more.settled and all_usual and looked.all
+            more, tried=tried, count=found.count + len(more_edits), settled=more.settled and all_usual and looked.all
         )
 
     def _screened(self, edits: Sequence[Edit], seconds: float) -> Screened:
         return screened(self.runner, self.candidate, edits, seconds, self.limit)
 
-    def _distinct(self, source: str, edits: Sequence[Edit]) -> list[Edit]:
-        texts = {edit.apply(source): edit for edit in reversed(edits)}
-        return [edit for edit in edits if texts[edit.apply(source)] is edit]
+    @staticmethod
+    def _distinct(source: str, edits: Sequence[Edit]) -> list[Edit]:
+        """The first edit of each text."""
+        first: dict[str, Edit] = {}
+        for edit in edits:
+            first.setdefault(edit.apply(source), edit)
+        return list(first.values())
 
     def _tried(
         self,

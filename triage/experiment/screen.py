@@ -10,7 +10,7 @@ from triage.experiment.errors import read_events
 from triage.experiment.repairs.edit import Edit
 from triage.experiment.repairs.parts import Statements
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
-from triage.experiment.twin import whole as whole_value
+from triage.experiment.twin import whole
 
 
 @dataclass
@@ -39,10 +39,10 @@ def screened(
     asked = [[number, some] for number, some in parts if some]
     until = time.monotonic() + seconds
     found = Screened(len(asked))
-    for whole in (False, True):
+    for to_the_end in (False, True):
         left = max(until - time.monotonic(), 0.0)
         shards = [asked[start :: runner.jobs] for start in range(runner.jobs)]
-        wanted = [{"edits": shard, "seconds": left, "limit": limit, "whole": whole} for shard in shards if shard]
+        wanted = [{"edits": shard, "seconds": left, "limit": limit, "whole": to_the_end} for shard in shards if shard]
         copies = [replace(candidate, twin=(*(candidate.twin or ()), ("screen", one))) for one in wanted]
         runner.first(copies, lambda shown: _look(shown, runner, edits, found), limit + left)
         if found.seen:
@@ -56,5 +56,5 @@ def _look(shown: Shown, runner: ScriptRunner, edits: Sequence[Edit], found: Scre
         if event["type"] == "screen":
             found.seen += event["seen"]
             for word, agrees in (("agrees", True), ("differs", False)):
-                found.known.update({edits[number]: agrees for number in whole_value(event[word], runner.blob)})
+                found.known.update({edits[number]: agrees for number in whole(event[word], runner.blob)})
     return False

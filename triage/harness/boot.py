@@ -211,10 +211,11 @@ class Script:
                 try:
                     self._execute(module)
                     self._call(module)
-                    self._screened(None)
                 except BaseException as error:
                     self._screened(error)
                     raise
+                else:
+                    self._screened(None)
                 finally:
                     self._look_around(module)
         except SystemExit as error:

@@ -125,7 +125,7 @@ def compared(
     spared = float(bounds.get("max_mismatched_ratio") or 0.0)
     equal_nan = bool(bounds.get("equal_nan"))
     found = Compared(position, elements, actual.dtype, expected, rtol, atol, equal_nan, turned, spared)
-    if not torch.equal(_bits(found.taken(array)), _bits(actual)):
+    if not mismatch.same_values(found.taken(array), actual):
         raise NotReplayed("the compared tensor was computed from what the launch wrote")
     return found
 
@@ -135,6 +135,8 @@ class Replay:
 
     def __init__(self, launch: Launch, kernel: rebuilt.Kernel, target: Compared) -> None:
         self.launch, self.kernel, self.target = launch, kernel, target
+        #: the compared argument before the launch
+        self._before = launch.begin()[target.position]
         whole = launch.compute(launch.func)[target.position]
         self._whole = target.taken(whole)
         if not target.differs(self._whole):
@@ -161,23 +163,20 @@ class Replay:
 
     def _written(self, arrays: list[Any]) -> numpy.ndarray:
         """Which elements of the compared argument are no longer what they were."""
-        now, before = arrays[self.target.position], self.launch.begin()[self.target.position]
-        kind = f"u{now.dtype.itemsize}"
-        return now.reshape(-1).view(kind) != before.reshape(-1).view(kind)  # type: ignore[no-any-return]
+        now, before = _octets(arrays[self.target.position]), _octets(self._before)
+        return now != before  # type: ignore[no-any-return]
 
     def _telling_block(self, whole: numpy.ndarray) -> tuple[int, ...] | None:
         """A block that writes wrong elements, and what it writes it writes alone; None where there is no such."""
         if self.target.position not in self.launch.fresh or "atomic" in str(self.launch.func):
             return None  # blocks may add to, or read, what others write
-        kind = f"u{whole.dtype.itemsize}"
         until = time.monotonic() + LOOKING
         for number, block in enumerate(_blocks(self.launch.func)):
             if number == BLOCKS or time.monotonic() > until:
                 return None
             arrays = self.launch.compute(self.launch.func, block)
             written = self._written(arrays)
-            own, all_of_them = (a.reshape(-1).view(kind) for a in (arrays[self.target.position], whole))
-            if bool((own[written] != all_of_them[written]).any()):
+            if bool((_octets(arrays[self.target.position])[written] != _octets(whole)[written]).any()):
                 return None
             if written.any() and self._block_differs(arrays):
                 return block
@@ -189,12 +188,17 @@ def _blocks(func: Any) -> Iterator[tuple[int, ...]]:
     from tvm import tirx
 
     from . import units
+    from .twin import launches
 
     extents = [extent for _, extent in segments.blocks_of((s for _, _, s in units.walk(func.body)), tirx)]
     if not extents or None in extents:
         return iter(())
-    sizes = [int(extent or 0) for extent in extents]
-    return (tuple(reversed(block)) for block in numpy.ndindex(*reversed(sizes)))
+    return launches.in_order([int(extent or 0) for extent in extents])
+
+
+def _octets(array: numpy.ndarray) -> numpy.ndarray:
+    """The elements as they lie in memory, NaN among them, as numbers of which equal means the same."""
+    return array.reshape(-1).view(f"u{array.dtype.itemsize}")
 
 
 def _address(array: numpy.ndarray) -> int:
@@ -207,10 +211,3 @@ def taken(array: numpy.ndarray) -> torch.Tensor:
     if values.dtype.kind == "V" or values.dtype.name.startswith(("bfloat", "float8")):
         values = values.astype(numpy.float32)
     return torch.from_numpy(numpy.ascontiguousarray(values))
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """What a tensor holds, NaN among it, in a form of which equal means the same."""
-    if tensor.is_floating_point():
-        return torch.nan_to_num(tensor.float(), nan=3.0e38)
-    return tensor.contiguous()

@@ -129,17 +129,16 @@ class Screening:
         if self._scrambled:
             self._leave(UNKNOWN)
         if self._parts is not None:
-            if isinstance(error, SystemExit) and not error.code:
-                error = None
-            missed = any(part["line"] not in self._met for part in self._parts)
-            said = (
-                UNKNOWN
-                if self._lost or missed
-                else AGREES
-                if error is None
-                else DIFFERS + type(error).__name__.encode()
-            )
-            self._leave(said)
+            self._leave(self._end(error))
+
+    def _end(self, error: BaseException | None) -> bytes:
+        """What the end of a fork's script says of its changes."""
+        assert self._parts is not None
+        if self._lost or any(part["line"] not in self._met for part in self._parts):
+            return UNKNOWN
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            return AGREES
+        return DIFFERS + type(error).__name__.encode()
 
     def close(self) -> None:
         """Nothing more will be compared: if nothing could be looked at, say why."""

@@ -43,14 +43,17 @@ def run(work: Work) -> Result:
     lines = {id: lines_of(record, file) for id, record in seen.records.items()}
     wrote = frozenset().union(*(compared.writers for compared in start.comparisons if not compared.matched))
     accused = set().union(*(lines[id] for id in wrote & lines.keys()))
-    changes = edits(candidate.source, set().union(*lines.values()), patterns(start), accused)
-    further = further_edits(candidate.source, set().union(*lines.values()), changes, patterns(start))
+    inside = set().union(*lines.values())
+    changes = edits(candidate.source, inside, patterns(start), accused)
     modules = _modules(work, candidate.source)
     outside = host_edits(candidate.source) + [e for path, text in modules.items() for e in host_edits(text, path)]
     deadline = time.monotonic() + min(LONGEST, work.seconds)
 
     def left() -> float:
         return deadline - time.monotonic()
+
+    def further() -> list[Edit]:
+        return further_edits(candidate.source, inside, changes, patterns(start))
 
     try:
         with work.script_runner() as runner:
@@ -67,7 +70,6 @@ def run(work: Work) -> Result:
     if not wrote:
         found = replace(found, derived=True)
     # what stands in a kernel before what only gives it its sizes, of which many another one would hide a fault, too
-    inside = set().union(*lines.values())
     found = replace(found, edits=tuple(sorted(found.edits, key=lambda edit: edit.line not in inside)))
     hazards = _hazards(found, file, said_of(wrong(start)))
     return Result(

@@ -26,15 +26,13 @@ from triage.experiment.repairs.places import edit_place
 from triage.experiment.repairs.scope import Scope
 from triage.experiment.repairs.sizes import other_sizes
 from triage.experiment.repairs.sums import edit_sums
-from triage.experiment.repairs.syntax import OF_NUMBERS, called, expressions, target_names
+from triage.experiment.repairs.syntax import OF_NUMBERS, SIMPLE, directs, expressions, target_names
 from triage.experiment.repairs.synthesis import edit_freely, pairs
 from triage.experiment.repairs.text import Text
 from triage.experiment.repairs.values import edit_assignment
 
 __all__ = ["KINDS", "LESS_USUAL", "MOVABLE", "SYNTHETIC", "Edit", "edits", "further_edits", "host_edits", "other_sizes"]
 
-#: what is changed as a whole
-SIMPLE = (ast.Assign, ast.AugAssign, ast.Expr)
 #: floats and integers that an accumulator should not be made of by default
 WIDER = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "int16": "int32"}
 
@@ -45,39 +43,45 @@ def edits(source: str, lines: Iterable[int], patterns: Sequence[str] = (), wrong
     `patterns` are words about the wrong elements (`tail-rows`, `scaled`, …), `wrong` the lines of those kernels that wrote them, if that
     is known. Empty where the source does not parse.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    text = Text(source)
     found: list[Edit] = []
     later: set[int] = set()
-    for function in _kernel_functions(tree, frozenset(lines)):
-        found += _edits_of(Draft(text, Scope(function, _constants(tree), _fractions(tree))))
+    for draft in _drafts(source, lines):
+        found += _edits_of(draft)
+        function = draft.scope.function
         own = range(function.lineno, (function.end_lineno or function.lineno) + 1)
         later.update(own if wrong and not set(wrong) & set(own) else ())
-    distinct = {edit.changes: edit for edit in reversed(found)}
-    return in_order([edit for edit in found if distinct[edit.changes] is edit], patterns, later)
+    return in_order(_distinct(found), patterns, later)
 
 
 def further_edits(source: str, lines: Iterable[int], usual: Sequence[Edit], patterns: Sequence[str] = ()) -> list[Edit]:
     """Edits beyond the `usual` ones of the same statements, for who can look at thousands. Empty where the source does not parse."""
+    found: list[Edit] = []
+    for draft in _drafts(source, lines):
+        for kernel in draft.scope.kernels:
+            for statement in (node for node in ast.walk(kernel) if isinstance(node, SIMPLE)):
+                if not directs(getattr(statement, "value", None)):
+                    edit_freely(draft, statement)
+        found += draft.found
+    known = {frozenset(edit.changes) for edit in usual}
+    single = in_order(_distinct(found), patterns)
+    return [edit for edit in (*single, *pairs(usual)) if frozenset(edit.changes) not in known]
+
+
+def _drafts(source: str, lines: Iterable[int]) -> list[Draft]:
+    """An empty draft for each function with a statement of a kernel; none where the source does not parse."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return []
     text = Text(source)
-    found: list[Edit] = []
-    for function in _kernel_functions(tree, frozenset(lines)):
-        draft = Draft(text, Scope(function, _constants(tree), _fractions(tree)))
-        for kernel in draft.scope.kernels:
-            for statement in (node for node in ast.walk(kernel) if isinstance(node, SIMPLE) and not _allocates(node)):
-                edit_freely(draft, statement)
-        found += draft.found
-    known = {frozenset(edit.changes) for edit in usual}
-    distinct = {edit.changes: edit for edit in reversed(found)}
-    single = in_order([edit for edit in found if distinct[edit.changes] is edit], patterns)
-    return [edit for edit in (*single, *pairs(usual)) if frozenset(edit.changes) not in known]
+    functions = _kernel_functions(tree, frozenset(lines))
+    return [Draft(text, Scope(function, _constants(tree), _fractions(tree))) for function in functions]
+
+
+def _distinct(edits: Sequence[Edit]) -> list[Edit]:
+    """The first edit of each change."""
+    first = {edit.changes: edit for edit in reversed(edits)}
+    return [edit for edit in edits if first[edit.changes] is edit]
 
 
 def _kernel_functions(tree: ast.Module, lines: frozenset[int]) -> list[ast.FunctionDef]:
@@ -85,12 +89,6 @@ def _kernel_functions(tree: ast.Module, lines: frozenset[int]) -> list[ast.Funct
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     holding = [f for f in functions if lines & set(range(f.lineno, (f.end_lineno or f.lineno) + 1))]
     return [f for f in holding if not any(g is not f and f in ast.walk(g) for g in holding)]
-
-
-def _allocates(statement: ast.stmt) -> bool:
-    """Whether it makes a buffer, or tells the compiler something."""
-    value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
-    return isinstance(value, ast.Call) and called(value).startswith(("alloc", "annotate", "use_swizzle"))
 
 
 def _constants(tree: ast.Module) -> list[str]:

@@ -7,6 +7,7 @@ import textwrap
 from typing import Any
 
 from triage.experiment.repairs.edit import Change, Edit
+from triage.experiment.repairs.syntax import SIMPLE
 from triage.experiment.repairs.text import Text
 
 Part = dict[str, Any]
@@ -21,7 +22,7 @@ class Statements:
         #: from the beginning of its first line to the end of its last one, line number, whether it is a header
         self._spans: list[tuple[int, int, int, bool]] = []
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr, ast.Pass)):
+            if isinstance(node, (*SIMPLE, ast.Pass)):
                 self._spans.append((*self._text.whole_lines(node), node.lineno, False))
             elif isinstance(node, (ast.For, ast.If)):
                 start, _ = self._text.whole_lines(node)

@@ -8,7 +8,7 @@ import functools
 import re
 from collections.abc import Collection, Iterable
 
-from triage.experiment.repairs.syntax import ALLOCATING, called, declares, launches, names_in, target_names
+from triage.experiment.repairs.syntax import ALLOCATING, SIMPLE, called, declares, launches, names_in, target_names
 
 #: how many other names are tried in the place of one
 ALTERNATIVES = 10
@@ -261,7 +261,7 @@ class Scope:
         return found
 
     def movable(self, statement: ast.stmt) -> bool:
-        return isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)) and not declares(statement)
+        return isinstance(statement, SIMPLE) and not declares(statement)
 
 
 @functools.cache

@@ -18,6 +18,8 @@ OF_NUMBERS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
+#: statements that something is computed or done by, and that hold no others
+SIMPLE = (ast.Assign, ast.AugAssign, ast.Expr)
 ALLOCATING = ("alloc_fragment", "alloc_local", "alloc_shared", "alloc_var", "alloc_reducer")
 ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Subscript, ast.Attribute)
 
@@ -84,8 +86,12 @@ def operation(statement: ast.stmt) -> ast.Call | None:
 def declares(statement: ast.stmt) -> bool:
     """Whether it gives something a name, or tells the compiler something: such statements are not moved or left out."""
     named = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Name, ast.Tuple))
-    call = operation(statement)
-    return named or (call is not None and called(call).startswith(("annotate", "use_swizzle", "alloc")))
+    return named or directs(operation(statement))
+
+
+def directs(value: ast.expr | None) -> bool:
+    """Whether it is a call that makes a buffer, or tells the compiler something."""
+    return isinstance(value, ast.Call) and called(value).startswith(("annotate", "use_swizzle", "alloc"))
 
 
 def initializes(statement: ast.stmt) -> bool:

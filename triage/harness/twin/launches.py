@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,11 @@ DEFAULT_THREADS = (128, 1, 1)
 #: after so many blocks the work of all is foreseen
 FORESIGHT = 15
 AXES = {"x": 0, "y": 1, "z": 2}
+
+
+def in_order(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The blocks of a launch in the order in which they are computed; `sizes` are the numbers of them along each axis, the outermost loop first."""
+    return (tuple(reversed(block)) for block in np.ndindex(*reversed(sizes)))
 
 
 class Compiler(Loops):
@@ -62,7 +67,7 @@ class Compiler(Loops):
 
         def run(frame: Frame) -> None:
             sizes = [int(extent(frame)) for _, extent in loops]
-            blocks = [tuple(reversed(block)) for block in np.ndindex(*reversed(sizes))]
+            blocks = list(in_order(sizes))
             if meets:
                 _side_by_side(frame, blocks, enter, run_block)
             else:
