@@ -60,7 +60,7 @@ def pairs(edits: Sequence[Edit]) -> list[Edit]:
     for edit in edits:
         if edit.rare <= LESS_USUAL and not edit.file:
             of_statement[edit.line, edit.end].append(edit)
-    found: list[tuple[int, int, Edit]] = []
+    found: list[tuple[int, Edit]] = []
     for (line, end), some in of_statement.items():
         turn = itertools.count()
         combined = sorted(itertools.combinations(range(len(some)), 2), key=sum)
@@ -68,8 +68,8 @@ def pairs(edits: Sequence[Edit]) -> list[Edit]:
             if _apart(one, other):
                 kind = MOVABLE if MOVABLE in (one.kind, other.kind) else one.kind
                 both = Edit(line, end, kind, f"{one.says} and {other.says}", (*one.changes, *other.changes), PAIRED)
-                found.append((next(turn), len(found), both))
-    return [edit for _, _, edit in sorted(found, key=lambda one: one[:2])]
+                found.append((next(turn), both))
+    return [edit for _, edit in sorted(found, key=lambda one: one[0])]
 
 
 def _apart(one: Edit, other: Edit) -> bool:
