@@ -35,6 +35,11 @@ OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.MatMult: operator.matmul,
 }  # fmt: skip
+ORDERS = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq, ast.NotEq: operator.ne,
+}  # fmt: skip
+#: methods of tensors and arrays that make fewer elements of them, and change nothing
+REDUCES = frozenset({"abs", "max", "min", "mean", "sum", "norm", "any", "all", "item", "square", "sqrt"})
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 #: what tells of a tensor no element
 ABOUT = frozenset(
@@ -55,6 +60,9 @@ class Step:
 
     node: ast.AST
     frame: types.FrameType
+    #: it stands, or leads to what decided, under a condition that does not hold with the values of the end: another round of a loop may
+    #: have decided, or nothing of this did
+    past: bool = False
 
     @property
     def lines(self) -> range:
@@ -116,25 +124,54 @@ class Decision:
         return False
 
     def bounds(self) -> list[float]:
-        """The numbers that the nearest condition compares with, also those that a name stands for."""
-        found: list[float] = []
-        for node in ast.walk(self.steps[0].node) if self.steps else ():
-            for side in [node.left, *node.comparators] if isinstance(node, ast.Compare) else ():
-                frame = self.steps[0].frame
-                bindings = _bound(_scope(frame), side.id) if isinstance(side, ast.Name) else ()
-                values = [getattr(node, "value", node) for node in bindings] if isinstance(side, ast.Name) else [side]
-                numbers = [value_of(value, frame) for value in values if not isinstance(value, ast.Name)]
-                found += [float(n) for n in numbers if isinstance(n, (int, float)) and len(numbers) == len(values)]
-        return found
+        """The numbers that the nearest condition compares with that compares values, also those that a name stands for."""
+        for step in self._nearest():
+            found: list[float] = []
+            for node in ast.walk(step.node):
+                for side in _sides(node):
+                    bindings = _bound(_scope(step.frame), side.id) if isinstance(side, ast.Name) else ()
+                    values = [getattr(n, "value", n) for n in bindings] if isinstance(side, ast.Name) else [side]
+                    numbers = [value_of(value, step.frame) for value in values if not isinstance(value, ast.Name)]
+                    found += [float(n) for n in numbers if isinstance(n, (int, float)) and len(numbers) == len(values)]
+            if found:
+                return found
+        return []
 
-    def operands(self) -> Iterator[tuple[tuple[Any, Any], list[Step]]]:
+    def operands(self) -> Iterator[Operands]:
         """Pairs of tensors or arrays that were subtracted, compared, or handed to one function together, and where from."""
-        for step in self.steps:
+        for step in self._nearest():
             for node in ast.walk(step.node):
                 for one, other in _pairs(node):
                     values = _whole(one, step.frame), _whole(other, step.frame)
                     if all(hasattr(value, "shape") and hasattr(value, "dtype") for value in values):
-                        yield values, [Step(one, step.frame), Step(other, step.frame)]
+                        steps = (Step(one, step.frame, step.past), Step(other, step.frame, step.past))
+                        yield Operands(*values, steps, exact=isinstance(node, ast.Compare))
+
+    def _nearest(self) -> list[Step]:
+        return sorted(self.steps, key=lambda step: step.past)
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Two tensors or arrays whose difference was looked at; `exact`: by `==` and the like."""
+
+    one: Any
+    other: Any
+    steps: tuple[Step, Step]
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a statement stands under. `holds`: whether it is reached if the condition holds, or if not; None where neither decides."""
+
+    node: ast.AST
+    holds: bool | None = None
+
+    def is_past(self, frame: types.FrameType) -> bool:
+        """Whether, with the values that the names have now, the statement would not be reached."""
+        truth = _truth(self.node, frame) if self.holds is not None else None
+        return truth is not None and truth is not self.holds
 
 
 def of_error(error: BaseException, context: Any) -> Decision | None:
@@ -155,7 +192,8 @@ def of_error(error: BaseException, context: Any) -> Decision | None:
         decision.steps.append(Step(ending, frame))
     for outer, at in reversed(users):  # `def fail(text): sys.exit(text)` is decided where it is called
         call = ending if outer is frame else statement(outer, at)
-        decision.steps += [Step(test, outer) for test in (_conditions(_scope(outer), call) if call is not None else ())]
+        under = _conditions(_scope(outer), call) if call is not None else ()
+        decision.steps += [Step(condition.node, outer) for condition in under]
     if isinstance(ending, ast.Raise) and kind == "exit":  # raise SystemExit(main())
         decision.steps.append(Step(ending, frame))
     _follow(decision)
@@ -172,20 +210,39 @@ def _entries(trace: types.TracebackType | None) -> list[tuple[types.FrameType, i
 
 
 def _follow(decision: Decision) -> None:
-    """Add what the names in the steps were bound to, in the function or, for its parameters, in the call."""
+    """Add what the names in the steps were bound to or filled with, and under which conditions, in the function or, for its
+    parameters, in the call."""
     callers = {inner[0]: outer for outer, inner in itertools.pairwise(decision.users)}
-    seen: set[tuple[types.FrameType, str]] = set()
+    seen: set[tuple[types.FrameType, str, bool]] = set()
     for step in decision.steps:  # which grows
         if len(decision.steps) > LIMIT:
             return
         for node in (n for n in _reads(step.node) if isinstance(n, ast.Name)):
             name = node.id
-            if (step.frame, name) in seen or isinstance(value_of(node, step.frame), types.ModuleType):
+            known = {(step.frame, name, past) for past in {False, step.past}}
+            if known & seen or isinstance(value_of(node, step.frame), types.ModuleType):
                 continue
-            seen.add((step.frame, name))
-            decision.steps += [Step(value, step.frame) for value in _bound(_scope(step.frame), name)]
+            seen.add((step.frame, name, step.past))
+            decision.steps += _made(step, name)
             if step.frame in callers:
-                decision.steps += [Step(value, callers[step.frame][0]) for value in given(step.frame, name, callers)]
+                outer = callers[step.frame][0]
+                decision.steps += [Step(value, outer, step.past) for value in given(step.frame, name, callers)]
+
+
+def _made(step: Step, name: str) -> list[Step]:
+    """What binds a name that a step reads or may fill what it stands for, then the conditions under which that happens.
+
+    if err > 1e-2:
+        bad.append(shape)                # `bad` rests on `err`, though nothing of it is in the list
+    """
+    scope = _scope(step.frame)
+    made, conditions = [], []
+    for node in [*_bound(scope, name), *_filled(scope, name)]:
+        under = _conditions(scope, node)
+        past = step.past or any(condition.is_past(step.frame) for condition in under)
+        made.append(Step(node, step.frame, past))
+        conditions += [Step(condition.node, step.frame, past) for condition in under]
+    return list({(id(one.node), one.past): one for one in [*made, *conditions]}.values())
 
 
 def _reads(node: ast.AST) -> Iterator[ast.AST]:
@@ -301,24 +358,35 @@ def statement(frame: types.FrameType, line: int) -> ast.stmt | None:
     return max(holding, key=lambda node: (node.lineno, -(node.end_lineno or 0)), default=None)
 
 
-def _conditions(scope: ast.AST, statement: ast.stmt) -> list[ast.expr]:
-    """The conditions under which a statement is reached, the nearest first: those around it, and, where it follows an `if`
-    whose body leaves, that of the `if`."""
-    parents = {id(child): node for node in [scope, *_inside(scope)] for child in ast.iter_child_nodes(node)}
-    found: list[ast.expr] = []
-    node: ast.AST = statement
+def _conditions(scope: ast.AST, at: ast.AST) -> list[Condition]:
+    """What decides whether a statement is reached, the nearest first: the conditions around it, what a loop around it runs over,
+    what may have raised before a handler or the `else` of a `try` and, where it follows an `if` whose body leaves, that of the `if`."""
+    parents = _parents(scope)
+    found: list[Condition] = []
+    node = at
     around = False
     while node is not scope and id(node) in parents:
         parent = parents[id(node)]
         if not around:
-            found += [before.test for before in _before(parent, node) if isinstance(before, ast.If) and _leaves(before)]
+            left = (before for before in _before(parent, node) if isinstance(before, ast.If) and _leaves(before))
+            found += [Condition(before.test, False) for before in left]
         if isinstance(parent, (ast.If, ast.While)):
             around = True
-            found.append(parent.test)
+            holds = None if isinstance(parent, ast.While) else not any(node is one for one in parent.orelse)
+            found.append(Condition(parent.test, holds))
+        if isinstance(parent, ast.For) and not isinstance(parent.iter, (ast.Tuple, ast.List)):
+            found.append(Condition(parent.iter))
         if isinstance(parent, ast.Match):
-            found.append(parent.subject)
+            found.append(Condition(parent.subject))
+        if isinstance(parent, ast.Try) and not any(node is one for one in (*parent.body, *parent.finalbody)):
+            found += map(Condition, parent.body)
         node = parent
     return found
+
+
+@functools.cache
+def _parents(scope: ast.AST) -> dict[int, ast.AST]:
+    return {id(child): node for node in [scope, *_inside(scope)] for child in ast.iter_child_nodes(node)}
 
 
 def _before(parent: ast.AST, node: ast.AST) -> list[ast.stmt]:
@@ -353,6 +421,28 @@ def _bound(scope: ast.AST, name: str) -> Iterator[ast.AST]:
 def _is_method_call(node: ast.AST) -> bool:
     called = node.value if isinstance(node, ast.Expr) else None
     return isinstance(called, ast.Call) and isinstance(called.func, ast.Attribute)
+
+
+def _filled(scope: ast.AST, name: str) -> Iterator[ast.AST]:
+    """The statements for their effect in which a method of a name is called beside other things, as in `wrong and bad.append(1)`,
+    or the name is handed to a function."""
+    for node in _inside(scope):
+        called = node.value if isinstance(node, ast.Expr) else None
+        if called is None or _is_method_call(node):
+            continue
+        for inner in ast.walk(called):
+            if (
+                isinstance(inner, ast.Call)
+                and isinstance(inner.func, ast.Attribute)
+                and _is_named(inner.func.value, name)
+            ):
+                yield node
+                break
+    yield from _handed(scope, name)
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def bound_before(frame: types.FrameType, use: ast.Name) -> list[ast.AST]:
@@ -397,6 +487,50 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield node.args[0], node.args[1]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
         yield node.func.value, node.args[0]  # `out.sub(ref)`
+
+
+def _sides(node: ast.AST) -> list[ast.expr]:
+    """The sides of a comparison, of one of values: how long a list is, is none."""
+    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+    counts = any(isinstance(side, ast.Call) and ast.unparse(side.func) == "len" for side in sides)
+    return [] if counts else sides
+
+
+def _truth(node: ast.AST, frame: types.FrameType) -> bool | None:
+    """Whether a condition holds with the values that its names have now; None where looking at them does not tell."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = _truth(node.operand, frame)
+        return None if inner is None else not inner
+    if isinstance(node, ast.BoolOp):
+        parts = [_truth(value, frame) for value in node.values]
+        return None if None in parts else any(parts) if isinstance(node.op, ast.Or) else all(parts)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        sides = [_number(side, frame) for side in (node.left, node.comparators[0])]
+        compare = ORDERS.get(type(node.ops[0]))
+        return None if None in sides or compare is None else bool(compare(*sides))
+    value = value_of(node, frame) if isinstance(node, ast.Name) else UNKNOWN
+    return bool(value) if isinstance(value, (int, float)) else None
+
+
+def _number(node: ast.expr, frame: types.FrameType) -> float | None:
+    """A number, or that of a tensor of one element, also where it is reduced to one: `(out - ref).abs().max().item()`."""
+    value: Any = value_of(node, frame)
+    if value is UNKNOWN and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        inner = _tensor(node, frame)
+        value = UNKNOWN if inner is None else inner
+    try:
+        return float(value) if not isinstance(value, (str, bytes)) and value is not UNKNOWN else None
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def _tensor(node: ast.expr, frame: types.FrameType) -> Any:
+    """The value of a tensor, or of methods without arguments of one that only reduce it; None of anything else."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords:
+        inner = _tensor(node.func.value, frame) if node.func.attr in REDUCES else None
+        return None if inner is None else getattr(inner, node.func.attr)()
+    value = value_of(node, frame)
+    return value if hasattr(value, "dtype") and hasattr(value, "shape") else None
 
 
 def _whole(node: ast.expr, frame: types.FrameType) -> Any:

@@ -9,7 +9,8 @@ import ctypes
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -36,6 +37,10 @@ SINGLE = 2.0**-23
 SLACK = 16 * SINGLE
 #: where the script's own bound is not known, elements are wrong whose error is above this part of the largest
 LARGE = 1 / 16
+#: a bound from here on may be one that a similarity has to reach
+LIKENESS = 0.5
+#: errors of so many spacings of the largest value may be rounding
+SPACINGS = 16
 #: types to which values are rounded, the coarsest first
 NARROW = (torch.float8_e5m2, torch.float8_e4m3fn, torch.bfloat16, torch.float16)
 #: so many values show which precision they have, if so large a part of them needs its last digit: half of all numbers do
@@ -67,6 +72,43 @@ def largely_wrong(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     bound = float(finite.max()) * LARGE if finite.numel() else 0.0
     equal = actual.eq(expected) | (actual.isnan() & expected.isnan())
     return (error <= bound).logical_or_(equal).logical_not_()
+
+
+@dataclass(frozen=True)
+class Far:
+    """How far two tensors are apart: the largest error, the largest one beside its expected value, and the sum of all errors; infinite
+    where one is no number and the other is. `rounding`: no error is more than a few spacings of the largest value."""
+
+    largest: float
+    relative: float
+    total: float
+    rounding: bool
+
+    def beyond(self, bounds: Sequence[float]) -> bool:
+        """Whether there is a difference, and one of the usual measures of it is above the least of the bounds, if any is known that may
+        be one of errors and not of a likeness."""
+        least = min((bound for bound in bounds if bound < LIKENESS), default=0.0)
+        return self.largest > 0 and max(self.largest, self.relative, self.total) > least
+
+
+def how_far(actual: torch.Tensor, expected: torch.Tensor) -> Far:
+    """The distance of two tensors of one shape."""
+    narrow = min(
+        (t.dtype for t in (actual, expected) if t.is_floating_point()), key=lambda dtype: dtype.itemsize, default=None
+    )
+    actual, expected = alike(actual, expected)
+    equal = actual.eq(expected) | (actual.ne(actual) & expected.ne(expected))
+    if bool(equal.all()):
+        return Far(0.0, 0.0, 0.0, True)
+    wide = [t.to(torch.complex128 if t.is_complex() else torch.float64) for t in (actual, expected)]
+    error = wide[0].sub(wide[1]).abs().masked_fill(equal, 0.0).nan_to_num(math.inf, math.inf)
+    size = wide[1].abs()
+    finite = size[size.isfinite()]
+    top = float(finite.max()) if finite.numel() else 0.0
+    largest = float(error.max())
+    relative = float(error.div(size).nan_to_num(0.0 if largest == 0 else math.inf).max())
+    spacing = torch.finfo(narrow).eps if narrow is not None else 0.0
+    return Far(largest, relative, float(error.sum()), largest <= SPACINGS * spacing * top)
 
 
 def alike(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
