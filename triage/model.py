@@ -324,6 +324,8 @@ class ErrorRecord:
     comparison: Comparison | None = None
     #: the script ended itself for a reason that no value of a kernel is part of
     regardless: bool = False
+    #: it ended itself on a comparison of values that the virtual device made up
+    on_made_up: bool = False
     #: lines of the user's file that the error text itself names: `--> file:line:col`, nvcc `file(line)`
     named: tuple[Location, ...] = ()
     #: names of buffers and variables that the text mentions

@@ -6,6 +6,7 @@ import pytest
 
 from triage.experiment.errors import read_events
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
+from triage.experiment.twin import read
 from triage.model import Mismatch, from_json
 from triage.numerics.pattern import pattern_of
 
@@ -234,7 +235,7 @@ sys.exit(7)
 
 
 def test_what_a_loop_compares_is_told_once_while_it_agrees(runner) -> None:
-    text = f"{RETURNED}for _ in range(1000):\n    torch.allclose(b, b.clone())\n    torch.allclose(b, ref)\nraise ValueError\n"
+    text = f"{RETURNED}for _ in range(1000):\n    torch.allclose(b, b.clone())\n    _ = torch.allclose(b, ref)\nraise ValueError\n"
     compares = [e for e in read_events(run(runner, text).directory) if e["type"] == "compare"]
     assert sum(e["matched"] for e in compares) == 1 and 1 < len(compares) < 50
     assert all(e["virtual"] is False for e in compares)
@@ -253,3 +254,33 @@ sys.exit(3)
     told = [from_json(Mismatch, e["summary"]["let_through"]) for e in compares if "let_through" in e["summary"]]
     assert [pattern_of(one).where for one in told] == [("tail-columns",)] * 2
     assert told[0].differences is not None and told[0].wrong == 64 * 16
+
+
+#: what a script does with a no, and goes on: whether people are told that a result is wrong, and nothing else
+TOLD = {
+    "a print": ("print('equal:', torch.allclose(b, ref))", True),
+    "a name": ("ok = torch.allclose(b, ref)\nprint('ok' if ok else 'WRONG')", True),
+    "a text": ("same = bool(b.allclose(ref))\ntext = f'same: {same}'\nprint(text)", True),
+    "a choice of prints": ("if torch.allclose(b, ref):\n    print('ok')\nelse:\n    print('FAILED')", True),
+    "nothing": ("torch.allclose(b, ref)", True),
+    "NumPy": ("print(np.allclose(b.numpy(), ref.numpy()))", True),
+    "a function": ("def main():\n    good = torch.allclose(b, ref)\n    print(good)\n\nmain()", True),
+    "one that expects it": ("print('differs:', not torch.allclose(b, ref))", False),
+    "one that demands it": ("assert not torch.allclose(b, ref)", False),
+    "one that does something": ("ok = torch.allclose(b, ref)\nprint(ok)\nif not ok:\n    ref = b.clone()", False),
+    "an answer given back": ("def same(x, y):\n    return torch.allclose(x, y)\n\nsame(b, ref)", False),
+    "a wider tolerance": ("print(torch.allclose(b, ref))\ntorch.testing.assert_close(b, ref, rtol=9, atol=9)", False),
+    "a wider tolerance before": ("torch.testing.assert_close(b, ref, rtol=9, atol=9)\nprint(torch.allclose(b, ref))", False),
+    "two results": ("print(torch.allclose(b, kernel(a + 1)))", False),
+    "something that was made of it": ("print(torch.allclose(b.roll(1, 0), ref))", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", TOLD)
+def test_who_only_prints_a_no_has_a_wrong_result(way: str, runner) -> None:
+    text, told = TOLD[way]
+    shown = runner.run(Candidate(f"{RETURNED}{text}\n"), 120.0)
+    assert shown.status == "succeeded", shown
+    seen = read(read_events(shown.directory), shown.status, runner.blob)
+    assert [c.matched for c in seen.comparisons][:1] == [way == "a wider tolerance before"]
+    assert seen.verdict == ("mismatched" if told else "unknown")

@@ -86,6 +86,31 @@ def test_a_wrong_sum_is_led_back_to_its_statement(tmp_path: Path) -> None:
     assert "########" in next((tmp_path / ".triage").glob(f"*/{picture}")).read_text("utf-8")
 
 
+BLIND = """
+try:
+    torch.testing.assert_close(row_sum(8, 96)(x).roll(1), x.sum(1))
+except AssertionError:
+    print("differs, as it must")
+else:
+    raise RuntimeError("the check is blind")
+"""
+
+
+def test_a_check_that_has_to_fail_is_none_of_the_virtual_device(tmp_path: Path) -> None:
+    report = triage(tmp_path, SUM + BLIND)
+    assert report["verdict"]["state"] == "healthy"
+    assert "agrees on the CPU twin" in report["verdict"]["title"]
+
+
+def test_who_prints_that_a_result_is_wrong_is_told_why(tmp_path: Path) -> None:
+    wrong = SUM.replace("total[0] + s[0]", "total[0] - s[0]").replace(
+        "torch.testing.assert_close(", "good = torch.allclose("
+    )
+    verdict = triage(tmp_path, wrong + "print('ok' if good else 'WRONG')\n")["verdict"]
+    assert verdict["state"] in ("localized", "classified")
+    assert wrong.splitlines()[verdict["location"]["line"] - 1].strip() == "total[0] = total[0] - s[0]"
+
+
 @pytest.mark.slow
 def test_what_torch_makes_of_a_result_accuses_no_statement_of_the_kernel_for_sure(tmp_path: Path) -> None:
     scaled = SUM.replace("total[0] + s[0]", "total[0] - s[0]").replace(

@@ -39,6 +39,8 @@ class Compared:
     shape: tuple[int, ...] = ()
     #: of a comparison that agreed: the largest magnitude that was expected
     largest: float | None = None
+    #: of one that failed: its answer comes to nothing but a text that people read
+    only_told: bool = False
     #: of a comparison that the user asked for: the kernel whose launch it looks at, and why a difference counts as none
     kernel: str = ""
     allowed: str = ""
@@ -84,12 +86,13 @@ class TwinRun:
     def verdict(self) -> str:
         """`matched`: what was compared agreed, and all of it was computed; `mismatched`: the script's own check failed; else `unknown`.
 
-        A script that asked, got no for an answer and went on to its end may have expected that; who gave a reference did not.
+        A script that asked, got no for an answer and went on to its end may have expected that; who gave a reference did not, nor one who
+        only prints the answer.
         """
         if not self.computed:
             return "unknown"
         wrong = [c for c in self.comparisons if not c.matched and c.of_kernel]
-        if any(c.asked_for for c in wrong):
+        if any(c.asked_for or self._is_told(c) for c in wrong):
             return "mismatched"
         if wrong and self.ended == "succeeded":
             return "unknown"
@@ -97,6 +100,11 @@ class TwinRun:
             return "unknown" if self.made_up and not wrong else "mismatched"
         said = [c for c in self.comparisons if c.matched and not c.vacuous]
         return "matched" if said and self.ended == "succeeded" and not self.virtual and not self.made_up else "unknown"
+
+    def _is_told(self, wrong: Compared) -> bool:
+        """Whether people are told that a result is wrong, and no other comparison of it, such as one with a wider tolerance, agrees."""
+        agreed = {output for c in self.comparisons if c.matched and not c.vacuous for output in c.written}
+        return wrong.only_told and self.ended == "succeeded" and not agreed & set(wrong.written)
 
     @property
     def passes(self) -> bool:
@@ -160,6 +168,7 @@ def _compared(event: Event, blob: Callable[[str], bytes]) -> Compared:
         largest=summary.get("largest"),
         written=tuple(from_json(Output, written) for written in summary.get("written") or ()),
         mask=blob_of(summary.get("mask")),
+        only_told=bool(summary.get("only_told")),
         kernel=str(event.get("kernel") or ""),
     )
 

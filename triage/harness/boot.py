@@ -298,6 +298,8 @@ class Script:
         rests: dict[str, Any] = {} if failed is None else {"comparison": failed}
         if failed is None and comparisons is not None and comparisons.regardless(error):
             rests["regardless"] = True
+        if failed is None and comparisons is not None and comparisons.on_made_up(error):
+            rests["on_made_up"] = True
         self.context.report_error(error, None, None, handled=False, **rests)
 
 

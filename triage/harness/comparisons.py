@@ -78,6 +78,10 @@ class Comparisons:
         self._local = threading.local()
         #: what was told, the last last
         self.told: list[Comparison] = []
+        #: ways through the script on which made-up values were compared
+        self._made_up: list[tuple[Passed, ...]] = []
+        #: a no was told to people only: what agrees with the same result counts from here on
+        self._no_was_told = False
 
     # ------------------------------------------------------------------------------------------------- attaching
 
@@ -180,7 +184,8 @@ class Comparisons:
             key = (name, through[-1:], matched)
             self._counts[key] += 1
             given = known.parameters | dict(zip(known.parameters, args, strict=False)) | kwargs
-            again = matched and self._counts[key] > 1  # told only if it let something through
+            # told only if it let something through, or if another may have been too strict
+            again = matched and self._counts[key] > 1 and not self._no_was_told
             if self._counts[key] > LIMIT or (again and not given.get("max_mismatched_ratio")):
                 return None
             one, other = (given.pop(operand) for operand in list(known.parameters)[:2])
@@ -192,9 +197,19 @@ class Comparisons:
             if again and "let_through" not in told:
                 return None
             if "pattern" in told:
-                told["sources"] = sources.of_call(name.rpartition(".")[2], users, self.context.is_user)
+                short = name.rpartition(".")[2]
+                told["sources"] = sources.of_call(short, users, self.context.is_user)
+                told["only_told"] = self._only_told(known, short, told["written"], users)
+                self._no_was_told |= told["only_told"]
             return self._emit(name, matched, through, told)
         return None
+
+    @staticmethod
+    def _only_told(known: Function, name: str, written: list[Any], users: list[Any]) -> bool:
+        """Whether a no is for people to read. Two results that are compared with each other may well differ."""
+        from . import deciding
+
+        return not known.asserts and len(written) == 1 and bool(users) and deciding.only_told(name, *users[-1])
 
     def _look(self, pairs: list[tuple[Any, ...]], matched: bool, bounds: dict[str, Any]) -> dict[str, Any]:
         """What is told of a comparison: of several pairs of tensors the first that does not agree."""
@@ -207,10 +222,9 @@ class Comparisons:
                 about: dict[str, Any] = {"shape": list(actual.shape), "dtype": _dtype(actual), "vacuous": vacuous}
                 about["tolerance"] = bounds | {"rtol": rtol, "atol": atol}
                 if matched:
-                    if (
-                        self.context.shadow is not None
-                    ):  # who wrote an operand may take as long to find as the comparison
-                        about |= self._reference64(*self._sides(actual, expected)[:2], None, rtol, atol)
+                    first, second, writers = self._sides(actual, expected)
+                    about["written"] = _written(writers)
+                    about |= self._reference64(first, second, None, rtol, atol)
                     about |= self._let_through(actual, expected, rtol, atol, bounds)
                     about["largest"] = mismatch.largest(expected)
                 told = told if told and "let_through" not in about else about
@@ -242,14 +256,10 @@ class Comparisons:
         summary, mask = mismatch.summarize(actual, expected, wrong)
         written = [writer.dtype for writer in writers[:1] if writer is not None]
         summary["differences"] = mismatch.differences(actual, expected, written)
-        told: dict[str, Any] = {"pattern": summary, "written": []}
+        told: dict[str, Any] = {"pattern": summary, "written": _written(writers)}
         told |= self._reference64(actual, expected, wrong, rtol, atol)
         if mask:
             told["mask"] = {"blob": self.context.blob(mask)}
-        for writer in writers:
-            if writer is not None:
-                names = ("launch", "kernel", "name", "argument")
-                told["written"].append({name: getattr(writer, name) for name in names})
         return told
 
     def _screen(
@@ -315,6 +325,10 @@ class Comparisons:
 
         return bool(compare.holds_made_up(value))
 
+    def was_made_up(self) -> None:
+        """Remember that what the script compares here, the virtual device made up."""
+        self._made_up.append(tuple(Passed.of(frame, line) for frame, line in _users(self.context)))
+
     # ------------------------------------------------------------------------------------------- what ended the script
 
     def of_error(self, error: BaseException) -> str | None:
@@ -338,6 +352,15 @@ class Comparisons:
 
             decision = deciding.of_error(error, self.context)
             return decision is not None and not decision.of_values(self.context.is_user)
+        return False
+
+    def on_made_up(self, error: BaseException) -> bool:
+        """Whether the script ended itself, and made-up values were compared to decide that."""
+        with self.context.guarded("find what an error of the script rests on"):
+            from . import deciding
+
+            decision = deciding.of_error(error, self.context) if self._made_up else None
+            return decision is not None and any(map(decision.rests_on, self._made_up))
         return False
 
     def _decided(self, decision: Any) -> str | None:
@@ -383,6 +406,12 @@ class Comparisons:
 
 
 # ----------------------------------------------------------------------------------------------------------- operands
+
+
+def _written(writers: list[Any]) -> list[dict[str, Any]]:
+    """Which launches wrote the operands, as plain data."""
+    names = ("launch", "kernel", "name", "argument")
+    return [{name: getattr(writer, name) for name in names} for writer in writers if writer is not None]
 
 
 def _bounds(name: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,11 @@ ABOUT = frozenset(
 ASKS = frozenset({"size", "stride", "dim", "numel", "element_size", "is_contiguous", "data_ptr", "is_floating_point"})
 #: functions that tell how long their argument takes
 TIMERS = frozenset({"do_bench", "elapsed_time", "timeit"})
+#: functions that tell people something, and such as keep what a truth value says
+SAYS = frozenset({"print", "info", "warning", "error", "debug", "log", "echo", "pprint"})
+CASTS = frozenset({"bool", "str", "int", "format", "item", "repr"})
+#: names through which an answer is followed to a `print`
+CHAIN = 3
 #: values that nobody changes in place
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 #: ends that leave the rest of a body to the other case
@@ -198,6 +203,51 @@ def of_error(error: BaseException, context: Any) -> Decision | None:
         decision.steps.append(Step(ending, frame))
     _follow(decision)
     return decision
+
+
+def only_told(function: str, frame: types.FrameType, line: int) -> bool:
+    """Whether the answer of a function that compares, called in a line, only comes to be read by people: it is printed, also through a
+    name or a choice between words, or decides over nothing but what is printed. Not where a `not` asks for the other answer."""
+    scope = _scope(frame)
+    calling = statement(frame, line)
+    calls = [n for n in ast.walk(calling) if _called(n) == function] if calling is not None else []
+    return len(calls) == 1 and _is_told(calls[0], scope, depth=0)
+
+
+def _is_told(node: ast.AST, scope: ast.AST, depth: int) -> bool:
+    parents = _parents(scope)
+    while id(node) in parents:
+        parent = parents[id(node)]
+        if isinstance(parent, ast.Expr):
+            return depth == 0 or isinstance(node, ast.Call)
+        if isinstance(parent, ast.Call) and node is not parent.func:
+            if _called(parent) in SAYS:
+                return True
+            if _called(parent) not in CASTS:
+                return False
+        elif isinstance(parent, ast.Assign):
+            names = parent.targets[0]
+            return depth < CHAIN and isinstance(names, ast.Name) and _uses_are_told(names.id, scope, depth + 1)
+        elif isinstance(parent, ast.If):
+            return all(_only_says(one) for one in (*parent.body, *parent.orelse))
+        elif not isinstance(parent, (ast.FormattedValue, ast.JoinedStr, ast.IfExp, ast.Tuple, ast.List, ast.keyword)):
+            return False
+        node = parent
+    return False
+
+
+def _uses_are_told(name: str, scope: ast.AST, depth: int) -> bool:
+    named = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name]
+    uses = [node for node in named if isinstance(node.ctx, ast.Load)]
+    return bool(uses) and all(_is_told(use, scope, depth) for use in uses)
+
+
+def _only_says(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and _called(node.value) in SAYS)
+
+
+def _called(node: ast.AST) -> str:
+    return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
 
 
 def _entries(trace: types.TracebackType | None) -> list[tuple[types.FrameType, int]]:

@@ -33,6 +33,8 @@ def about_made_up_values(error: ErrorRecord, facts: Mapping[str, Any], read_sour
 
 def _may_rest_on_values(error: ErrorRecord) -> bool:
     """Whether the error is one that a check of values ends in, by its type and the line that raised it."""
+    if error.on_made_up:
+        return True
     if error.type == "SystemExit":
         return bool(error.frames)  # without them nobody saw what ended the process
     last = error.frames[-1] if error.frames else None

@@ -38,6 +38,7 @@ def from_event(event: Mapping[str, Any], readings: Sequence[Reading] = (), user:
     return replace(
         completed, handled=handled, kernel=kernel, phase=error.phase or event.get("phase"), causes=causes,
         regardless=bool(event.get("regardless", error.regardless)),
+        on_made_up=bool(event.get("on_made_up", error.on_made_up)),
     )  # fmt: skip
 
 

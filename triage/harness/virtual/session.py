@@ -49,6 +49,8 @@ def comparison(function: str, summary: str, frame: FrameType | None = None) -> N
         at = _context.user_frame()
     if not first_time("compare", function, summary, at):
         return
+    if _context.comparisons is not None:
+        _context.comparisons.was_made_up()
     _context.emit(
         "compare", id=f"c{next(_comparisons)}", function=function, at=at, virtual=True, matched=None, summary=summary
     )
