@@ -20,6 +20,9 @@ class Screened:
     count: int
     known: dict[Edit, bool] = field(default_factory=dict)
     seen: int = 0
+    #: the numbers of those that were looked at, and how many the first way left to the second
+    done: set[int] = field(default_factory=set)
+    left: int = 0
 
     @property
     def all(self) -> bool:
@@ -45,8 +48,9 @@ def screened(
         wanted = [{"edits": shard, "seconds": left, "limit": limit, "whole": to_the_end} for shard in shards if shard]
         copies = [replace(candidate, twin=(*(candidate.twin or ()), ("screen", one))) for one in wanted]
         runner.first(copies, lambda shown: _look(shown, runner, edits, found), limit + left)
-        if found.seen:
+        if found.seen and not found.left:
             break
+        asked = [one for one in asked if one[0] not in found.done]
     return found
 
 
@@ -55,6 +59,9 @@ def _look(shown: Shown, runner: ScriptRunner, edits: Sequence[Edit], found: Scre
     for event in read_events(shown.directory):
         if event["type"] == "screen":
             found.seen += event["seen"]
-            for word, agrees in (("agrees", True), ("differs", False)):
-                found.known.update({edits[number]: agrees for number in whole(event[word], runner.blob)})
+            found.left += event["left"]
+            for word, agrees in (("agrees", True), ("differs", False), ("unknown", None)):
+                numbers = whole(event[word], runner.blob)
+                found.done.update(numbers)
+                found.known.update({edits[number]: agrees for number in numbers if agrees is not None})
     return False

@@ -534,7 +534,7 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     elif isinstance(node, ast.Compare) and len(node.comparators) == 1:
         yield node.left, node.comparators[0]
     elif isinstance(node, ast.Call) and len(node.args) >= 2:
-        yield node.args[0], node.args[1]
+        yield from itertools.pairwise(node.args)  # a check of the script's own may take a title first
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
         yield node.func.value, node.args[0]  # `out.sub(ref)`
 

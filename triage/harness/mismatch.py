@@ -83,6 +83,13 @@ class Far:
     relative: float
     total: float
     rounding: bool
+    #: the largest finite magnitude that is expected
+    top: float
+
+    def mended(self, bounds: Sequence[float]) -> float:
+        """An error with which the two would be near: under a bound that is exceeded now, or far smaller than the error is."""
+        before = self.largest if math.isfinite(self.largest) else self.top
+        return max([before * LARGE, *(bound for bound in bounds if bound < before)])
 
     def beyond(self, bounds: Sequence[float]) -> bool:
         """Whether there is a difference, and one of the usual measures of it is above the least of the bounds, if any is known that may
@@ -99,7 +106,7 @@ def how_far(actual: torch.Tensor, expected: torch.Tensor) -> Far:
     actual, expected = alike(actual, expected)
     equal = actual.eq(expected) | (actual.ne(actual) & expected.ne(expected))
     if bool(equal.all()):
-        return Far(0.0, 0.0, 0.0, True)
+        return Far(0.0, 0.0, 0.0, True, 0.0)
     wide = [t.to(torch.complex128 if t.is_complex() else torch.float64) for t in (actual, expected)]
     error = wide[0].sub(wide[1]).abs().masked_fill(equal, 0.0).nan_to_num(math.inf, math.inf)
     size = wide[1].abs()
@@ -108,7 +115,7 @@ def how_far(actual: torch.Tensor, expected: torch.Tensor) -> Far:
     largest = float(error.max())
     relative = float(error.div(size).nan_to_num(0.0 if largest == 0 else math.inf).max())
     spacing = torch.finfo(narrow).eps if narrow is not None else 0.0
-    return Far(largest, relative, float(error.sum()), largest <= SPACINGS * spacing * top)
+    return Far(largest, relative, float(error.sum()), largest <= SPACINGS * spacing * top, top)
 
 
 def alike(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

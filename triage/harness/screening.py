@@ -1,11 +1,12 @@
 """Changes of a kernel's statements, many in one run: each is made to the PrimFunc (`rebuilt`) and computed, without running the whole script for it.
 
 In twin mode with `spec["twin"]["screen"]`, `{"edits": [[number, parts], …], "seconds", "limit", "whole": bool}`, changes are looked at in their order and the
-`screen` event tells with which of them the script's comparison agrees, and with which it fails as before. There are two ways:
+`screen` event tells with which of them the script's comparison agrees, with which it fails as before, and of which nothing is known. There are two ways:
 
-- Where the script launched one kernel once, and a comparing function such as `torch.testing.assert_close` found its result wrong, that launch alone
-  is computed again (`replay`): hundreds a second. A fork with other values in what the launch wrote shows first that what is expected does not depend on them, and
-  that what is compared is these values as they are.
+- Where a comparing function such as `torch.testing.assert_close`, or the check with which the script ends, found wrong what the last launch before it wrote,
+  that launch alone is computed again (`replay`): hundreds a second. A fork with other values in what the launch wrote shows first that what is expected does not
+  depend on them, and that what is compared is these values as they are; and one in which no launch is computed shows that this launch begins with nothing that
+  an earlier one computed.
 - Otherwise (`whole`) the process is forked where it launches its first kernel, and the fork goes on to the script's end with a changed kernel: dozens
   a second. Whatever the script does with results, and whatever it compares, it does itself.
 
@@ -24,11 +25,17 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
+
+import numpy
 
 from . import keeper, rebuilt, replay
 
+#: launches after which none is computed again: each is followed by a fork
+LAUNCHES = 64
+#: tensors of which the fork with other values tells that they were compared: what a pipe takes at once
+MOST_MET = 100
 #: forks may die so often before nobody is asked any more
 DEATHS = 50
 #: a changed script may take so many times as long as the unchanged one, and so many seconds at least
@@ -46,6 +53,7 @@ class Screening:
         self.names = rebuilt.Names()
         self._launches = 0
         self._launch: replay.Launch | None = None
+        self._funcs: list[Any] = []
         self._why = ""
         #: in a fork: what it changes, the lines that a launched kernel had of that, and where its verdict goes
         self._parts: Sequence[rebuilt.Part] | None = None
@@ -53,15 +61,24 @@ class Screening:
         self._verdict_to = -1
         self._lost = False
         self._told = False
-        #: where the fork with other values answers, and its number; whether this process is that fork
+        #: where the fork with other values answers, and its number; whether this process is that fork, and digests of what was compared in it
         self._probe: tuple[int, int] | None = None
-        self._scrambled = False
+        self.scrambled = False
+        self._met_there: set[bytes] = set()
+        #: the same for the fork that computes no launch; whether this process is that, and digests of what its launches begin with
+        self._idle: tuple[int, int] | None = None
+        self._idling = False
+        self._begins: list[bytes] = []
 
     # --------------------------------------------------------------------------------------------- what the twin tells
 
     def launching(self, func: Any, arrays: Sequence[Any], fresh: Sequence[int]) -> Any:
         """A kernel is about to be computed on these arrays; the answer is what is to be computed."""
+        if self.scrambled:
+            self._leave_probe()
         self._launches += 1
+        if self._idling:
+            return self._begin_idly(arrays, fresh)
         if threading.current_thread() is not threading.main_thread():
             self._why = self._why or "the kernel is launched in a thread, which forks do not have"
             return func
@@ -69,8 +86,15 @@ class Screening:
             self._look_at_scripts()
         if self._parts is not None:
             return self._changed(func)
+        self._answer("_probe", 0.0)
         self._launch = None
         if self._launches == 1 and not self.asked["whole"]:
+            self._idle = self._fork()
+            if not self._idle[1]:
+                self._idling = True
+                return self._begin_idly(arrays, fresh)
+        self._funcs.append(func)
+        if self._launches <= LAUNCHES and not self.asked["whole"] and not self._told:
             try:
                 self._launch = replay.Launch(func, arrays, fresh)
             except replay.NotReplayed as why:
@@ -85,35 +109,35 @@ class Screening:
             if pid:
                 self._probe = reader, pid
             else:
-                self._scrambled = True
+                self.scrambled = True
                 self._launch.scramble()
 
     def lost(self) -> None:
         """A launch was not computed: what follows from it says nothing."""
+        if self.scrambled:
+            self._leave_probe()
         self._lost, self._launch, self._why = True, None, "a launch was not computed"
 
     def compared(
         self, actual: Any, output: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any], turned: bool
     ) -> None:
-        """A comparing function found that `actual`, which comes of `output` of a launch, differs from what is expected."""
-        if self.asked["whole"] or self._told or self._launch is None:
+        """The script found that `actual`, which comes of `output` of a launch, differs from what is expected."""
+        if self.scrambled:
+            self.meets(expected)
+        if self.asked["whole"] or self._told or self._launch is None or self.scrambled:
             return
         began = time.monotonic()
         try:
             target = replay.compared(self._launch, actual, output, expected, rtol, atol, bounds, turned)
-            if self._scrambled:
-                self._leave(_digest(expected))
-            if self._answer() != _digest(expected):
+            if _digest(expected) not in _digests(self._answer("_probe", float(self.asked["limit"]))):
                 raise replay.NotReplayed("what is expected depends on the result, or that is not compared as it is")
             kernel = rebuilt.Kernel(self._launch.func, self.names, self.script)
+            edits = self._of_this_launch(kernel)
             looking = replay.Replay(self._launch, kernel, target)
         except (replay.NotReplayed, rebuilt.NotRebuilt) as why:
             self._why = str(why)
-            if self._scrambled:
-                self._leave(UNKNOWN)
             return
-        until = began + float(self.asked["seconds"])
-        edits = self.asked["edits"]
+        until = began + float(self.asked["seconds"]) * len(edits) / len(self.asked["edits"])
         found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: []}
         seen = deaths = 0
         while seen < len(edits) and deaths < DEATHS and time.monotonic() < until:
@@ -122,12 +146,39 @@ class Screening:
                 seen += 1
             if seen < len(edits) and time.monotonic() < until:
                 deaths, seen = deaths + 1, seen + 1
-        self._tell(found, seen, time.monotonic() - began)
+        self._tell(found, seen, time.monotonic() - began, left=len(self.asked["edits"]) - len(edits))
+
+    def _of_this_launch(self, kernel: rebuilt.Kernel) -> Sequence[Any]:
+        """The changes that no launch before this one has a part in: all, where it begins with nothing that an earlier one computed, else those
+        of statements that no kernel launched earlier has. Raises `NotReplayed` if there are none."""
+        assert self._launch is not None
+        edits: Sequence[Any] = self.asked["edits"]
+        begin = _begin(self._launch.begin(), self._launch.fresh)
+        if self._launches == 1 or begin in _digests(self._answer("_idle", float(self.asked["limit"]))):
+            return edits
+        before = [rebuilt.Kernel(func, self.names, self.script) for func in self._funcs[:-1]]
+        lines = {line for line in {part["line"] for _, parts in edits for part in parts} if kernel.has(line)}
+        lines -= {line for line in lines if any(one.has(line) for one in before)}
+        ours = [edit for edit in edits if all(part["line"] in lines for part in edit[1])]
+        if not ours:
+            raise replay.NotReplayed("the launch begins with what an earlier one of the same kernel computed")
+        return ours
+
+    def meets(self, operand: Any) -> None:
+        """In the fork with other values, the script compares this tensor."""
+        with contextlib.suppress(TypeError, RuntimeError):
+            self._met_there.add(_digest(operand))
 
     def ended(self, error: BaseException | None) -> None:
         """The script came to its end. A fork says what that means, and is done."""
-        if self._scrambled:
-            self._leave(UNKNOWN)
+        if not self.asked["whole"] and not self._told and self._launch is not None and error is not None:
+            self.context.comparisons.of_error(
+                error
+            )  # which comes to `compared` with what the script's own check looked at
+        if self.scrambled:
+            self._leave_probe()
+        if self._idling:
+            self._leave(b"".join(self._begins))
         if self._parts is not None:
             self._leave(self._end(error))
 
@@ -142,22 +193,35 @@ class Screening:
 
     def close(self) -> None:
         """Nothing more will be compared: if nothing could be looked at, say why."""
-        self._answer()
+        self._answer("_probe", 0.0)
+        self._answer("_idle", 0.0)
         if not self._told:
-            why = self._why or "no comparing function found the result of a single launch wrong"
-            self.context.emit("screen", agrees=[], differs=[], seen=0, why=why, seconds=0.0)
+            why = self._why or "nothing found the result of the last launch before it wrong"
+            self.context.emit("screen", agrees=[], differs=[], unknown=[], seen=0, left=0, why=why, seconds=0.0)
 
-    def _answer(self) -> bytes:
-        """What the fork with other values says; it is done then."""
-        if self._probe is None:
-            return b""
-        (reader, pid), self._probe = self._probe, None
-        return _read(reader, pid, float(self.asked["limit"]))
+    def _answer(self, which: str, seconds: float) -> bytes:
+        """What the fork with other values, or that which computes nothing, says within a time; it is done then."""
+        asked = getattr(self, which)
+        setattr(self, which, None)
+        return b"" if asked is None else _read(*asked, seconds)
 
-    def _tell(self, found: dict[bytes, list[Any]], seen: int, seconds: float) -> None:
+    def _begin_idly(self, arrays: Sequence[Any], fresh: Sequence[int]) -> Any:
+        """Remember what a launch begins with that depends on no other, and do not compute it."""
+        from . import twin
+
+        if len(self._begins) < LAUNCHES:
+            self._begins.append(_begin(arrays, fresh))
+        raise twin.Unsupported("no launch is computed here")
+
+    def _leave_probe(self) -> None:
+        self._leave(b"".join(sorted(self._met_there)[:MOST_MET]))
+
+    def _tell(self, found: dict[bytes, list[Any]], seen: int, seconds: float, left: int = 0) -> None:
+        """`left`: changes that were not for this way to look at."""
         self._told = True
         self.context.emit(
-            "screen", agrees=found[AGREES], differs=found[DIFFERS], seen=seen, seconds=round(seconds, 3)
+            "screen", agrees=found[AGREES], differs=found[DIFFERS], unknown=found[UNKNOWN], seen=seen, left=left,
+            seconds=round(seconds, 3),
         )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------- one launch alone
@@ -259,7 +323,7 @@ def _read(reader: int, pid: int, seconds: float) -> bytes:
     """What a fork says within a time; it is ended then."""
     try:
         ready, _, _ = select.select([reader], [], [], seconds)
-        return os.read(reader, 1 << 10) if ready else b""
+        return os.read(reader, 1 << 12) if ready else b""
     finally:
         os.close(reader)
         os.kill(pid, signal.SIGKILL)
@@ -281,6 +345,22 @@ def _digest(tensor: Any) -> bytes:
     values = tensor.detach().cpu().contiguous()
     octets = values.reshape(-1).view(sys.modules["torch"].uint8).numpy().tobytes()
     return hashlib.sha256(repr((tuple(values.shape), values.dtype)).encode() + octets).digest()
+
+
+def _begin(arrays: Sequence[Any], fresh: Collection[int]) -> bytes:
+    """What a launch is given, without what it has to fill."""
+    found = hashlib.sha256()
+    for position, value in enumerate(arrays):
+        if position not in fresh:
+            held = (value.shape, str(value.dtype), value.tobytes()) if isinstance(value, numpy.ndarray) else value
+            found.update(repr(held).encode())
+    return found.digest()
+
+
+def _digests(said: bytes) -> set[bytes]:
+    """The digests that the fork with other values wrote one after another."""
+    size = hashlib.sha256().digest_size
+    return {said[n : n + size] for n in range(0, len(said), size)}
 
 
 def _verdicts(looking: replay.Replay, edits: Sequence[Any], until: float) -> Iterator[bytes]:
