@@ -49,7 +49,7 @@ WANT = "a * s / a.sum(1, keepdim=True)"
 ONE = f"c = scaled(24, 32, 8)(a, s)\n    torch.testing.assert_close(c, {WANT})"
 OWN = f"c = scaled(24, 32, 8)(a, s)\n    error = (c - {WANT}).abs().mean().item()\n    assert error < 1e-5, error"
 LOOP = (
-    f"for rows in (8, 24):\n        c = scaled(rows, 32, 8)(a[:rows], s)\n        error = (c - ({WANT})[:rows]).abs().max()\n"
+    f"want = {WANT}\n    for rows in (8, 24):\n        c = scaled(rows, 32, 8)(a[:rows], s)\n        error = (c - want[:rows]).abs().max()\n"
     "        if error > 1e-5:\n            raise SystemExit(1)"
 )
 IN_PLACE = (
@@ -57,7 +57,19 @@ IN_PLACE = (
     f"    torch.manual_seed(0)\n    b = torch.rand(24, 32, device='cuda')\n    for step in range(2):\n        b = {WANT.replace('a', 'b', 1).replace('a.sum', 'b.sum')}\n"
     "    torch.testing.assert_close(a, b + want)"
 )
-WAYS = {"one": ONE, "own": OWN, "loop": LOOP, "in-place": IN_PLACE}
+CASES = (
+    "for rows in (8, 24):\n        c = scaled(rows, 32, 8)(a[:rows], s if rows > 8 else s * 0 + 1)\n"
+    f"        torch.testing.assert_close(c, ({WANT.replace('* s', '* (s if rows > 8 else s * 0 + 1)')})[:rows])"
+)
+HELPER = (
+    "def check(name, got, want):\n        error = (got - want).abs().max().item()\n        print(name, error)\n        return error < 1e-5\n"
+    f"    good = True\n    for rows in (8, 24):\n        good &= check('case', scaled(rows, 32, 8)(a[:rows], s), ({WANT})[:rows])\n"
+    "    assert good, 'differs'"
+)
+CHAIN = f"b = scaled(24, 32, 8)(torch.rand(24, 32, device='cuda'), s * 0 + 1)\n    c = scaled(24, 32, 8)(a + b * 0, s)\n    torch.testing.assert_close(c, {WANT})"
+WAYS = {"one": ONE, "own": OWN, "loop": LOOP, "in-place": IN_PLACE, "cases": CASES, "helper": HELPER, "chain": CHAIN}
+#: ways in which the launch that is found wrong is computed alone, though others came before it
+ALONE = ("loop", "cases")
 
 
 @pytest.fixture
@@ -69,9 +81,25 @@ def look(tmp_path: Path):  # type: ignore[no-untyped-def]
         with ScriptRunner(tmp_path / "runs", script, cwd=tmp_path, jobs=1) as runner:
             found = screened(runner, Candidate(source, twin=()), some, seconds, 20.0)
             runs = {edit: runner.run(Candidate(edit.apply(source), twin=())) for edit in found.known}
-            return found, {e: read(read_events(s.directory), s.status, runner.blob).passes for e, s in runs.items()}
+            said = {e: read(read_events(s.directory), s.status, runner.blob) for e, s in runs.items()}
+            # NaN passes a check such as `if error > 1e-5: raise`, and is no agreement
+            return found, {e: run.passes and not run.nan for e, run in said.items()}
 
     return look
+
+
+@pytest.fixture
+def look_at(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def look_at(source: str, some: list[Edit]) -> list[dict[str, object]]:
+        """What the runs say that look at edits."""
+        script = tmp_path / "kernel.py"
+        script.write_text(source, encoding="utf-8")
+        with ScriptRunner(tmp_path / "runs", script, cwd=tmp_path, jobs=1) as runner:
+            screened(runner, Candidate(source, twin=()), some, 60.0, 20.0)
+        folders = sorted((tmp_path / "runs").glob("*/result.json"), key=lambda path: path.stat().st_mtime)
+        return [dict(e) for path in folders for e in read_events(path.parent) if e["type"] == "screen"]
+
+    return look_at
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -83,6 +111,65 @@ def test_what_is_said_of_a_change_is_what_the_changed_script_does(look, way: str
     assert found.all and len(found.known) > 8
     assert found.known == runs
     assert any(runs.values()) and not all(runs.values())
+
+
+@pytest.mark.parametrize("way", ALONE)
+def test_of_several_cases_the_launch_that_is_wrong_is_computed_alone(look_at, way: str) -> None:  # type: ignore[no-untyped-def]
+    """All but its own statements may be wrong then: nobody runs the script to its end."""
+    source = SCRIPT.replace("{run}", WAYS[way])
+    (told,) = look_at(source, [an_edit_of(source, "S[i]", "S[j]"), an_edit_of(source, "S[i]", "S[0]")])
+    assert (told["seen"], told["left"], len(told["agrees"]), len(told["differs"])) == (2, 0, 1, 1) and "why" not in told
+
+
+def test_a_launch_that_begins_with_the_result_of_another_is_left_to_whole_runs(look_at) -> None:  # type: ignore[no-untyped-def]
+    source = SCRIPT.replace("{run}", CHAIN)
+    first, second = look_at(source, [an_edit_of(source, "S[i]", "S[j]")])
+    assert "earlier one" in first["why"] and second["seen"] == 1
+
+
+MACRO = """
+import tilelang
+import tilelang.language as T
+import torch
+
+
+@tilelang.jit(out_idx=[-1])
+def clipped(N):
+    @T.macro
+    def put(value, to, i):
+        if value > 0.5:
+            to[i] = value
+        else:
+            to[i] = value * 2.0
+
+    @T.prim_func
+    def main(A: T.Tensor((2, N), "float32"), C: T.Tensor((2, N), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            one = T.alloc_fragment((N,), "float32")
+            two = T.alloc_fragment((N,), "float32")
+            for i in T.Parallel(N):
+                put(A[0, i], one, i)
+                put(A[1, i], two, i)
+            for i in T.Parallel(N):
+                C[0, i] = one[i]
+                C[1, i] = two[i]
+
+    return main
+
+
+torch.manual_seed(0)
+a = torch.rand(2, 32, device="cuda")
+torch.testing.assert_close(clipped(32)(a), torch.where(a > 0.25, a, a * 3))
+"""
+
+
+def test_a_statement_that_every_call_of_a_macro_builds_is_changed_in_all(look) -> None:  # type: ignore[no-untyped-def]
+    some = [an_edit_of(MACRO, "value * 2.0", "value * 3.0"), an_edit_of(MACRO, "value > 0.5", "value > 0.25")]
+    found, runs = look(MACRO, some)
+    assert found.known == runs and not any(runs.values()) and len(runs) == 2
+    mended = MACRO.replace("value * 2.0", "value * 3.0")
+    found, runs = look(mended, [an_edit_of(mended, "value > 0.5", "value > 0.25")])
+    assert found.known == runs and all(runs.values()) and runs
 
 
 def test_a_change_that_kills_the_process_hinders_no_other(look) -> None:  # type: ignore[no-untyped-def]

@@ -168,6 +168,7 @@ class Search:
                 break
             if self._also_with_others(source, edit):
                 passing = [*(one for one in passing if (one.line, one.end) != (edit.line, edit.end)), edit]
+                passing = [one for one in passing if one.rare <= _rarest(passing)]
                 progress(f"line {edit.line}: {edit.says} restores the agreement")
         still_open = self._open(edits, looked_at, passing)
         return Repaired(
@@ -204,7 +205,7 @@ class Search:
     def _open(edits: Sequence[Edit], looked_at: set[Edit], passing: Sequence[Edit]) -> list[Edit]:
         """The edits that are still to be tried."""
         repaired = {(edit.line, edit.end): edit.kind for edit in passing}
-        rarest = max(LESS_USUAL, *(edit.rare for edit in passing)) if passing else None
+        rarest = _rarest(passing) if passing else None
 
         def is_open(edit: Edit) -> bool:
             by = repaired.get((edit.line, edit.end))
@@ -267,3 +268,8 @@ def _worst(run: TwinRun) -> set[tuple[str, str]]:
     """What no right kernel does, by kind and buffer."""
     found = {(str(h.get("kind")), str(h.get("buffer"))) for h in run.happenings}
     return {(kind, buffer) for kind, buffer in found if kind not in HARMLESS}
+
+
+def _rarest(passing: Sequence[Edit]) -> int:
+    """How rare an edit may be beside those that do: where a usual one does, no rare one counts."""
+    return max(LESS_USUAL, min(edit.rare for edit in passing))

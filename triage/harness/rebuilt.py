@@ -102,41 +102,59 @@ class Kernel:
         edits: dict[str, list[tuple[str, list[str], Any]]] = {}
         carried: dict[str, Any] = {}
         for part in sorted(parts, key=lambda part: part["line"]):
-            scopes, found = self.scopes.get(part["line"], []), self._at.get(part["line"], [])
-            if len(scopes) != 1 or not found:
-                raise NotRebuilt("the statement is built several times, or leaves nothing behind")
             header = bool(part.get("header"))
-            if not header and any(isinstance(statement, (tirx.For, tirx.SBlockRealize)) for _, statement in found):
-                raise NotRebuilt("the statement is a loop")
-            self._trust(part, scopes[0], header)
-            new, scope = _built(part["text"], scopes[0], carried, self.script, header)
-            carried.update(scope)
-            path, old = found[0]
-            if header:
-                edits[path] = [("instead", [], _with_header(old, new, tirx))]
-                continue
-            edits[path] = [("instead", [], _in_place_of(old, new, tirx))]
-            edits |= {further: [("drop", [], None)] for further, _ in found[1:]}
+            times = self._times(part["line"], header)
+            self._trust(part, times, header)
+            for scope, found in times:
+                new, given = _built(part["text"], scope, carried, self.script, header)
+                path, old = found[0]
+                if header:
+                    edits[path] = [("instead", [], _with_header(old, new, tirx))]
+                    continue
+                if given and len(times) > 1:
+                    raise NotRebuilt("a statement that is built several times gives a name")
+                carried.update(given)
+                edits[path] = [("instead", [], _in_place_of(old, new, tirx))]
+                edits |= {further: [("drop", [], None)] for further, _ in found[1:]}
         return self.func.with_body(tir.Editor(tirx, edits).rewrite(self.func.body, "0"))
 
-    def _trust(self, part: Part, scope: Scope, header: bool) -> None:
+    def _times(self, line: int, header: bool) -> list[tuple[Scope, list[tuple[str, Any]]]]:
+        """Each time that a statement was built, as that of a macro is by every call: with which names, and what came of it. Raises
+        `NotRebuilt` where that cannot be told apart."""
+        from tvm import tirx
+
+        scopes, found = self.scopes.get(line, []), self._at.get(line, [])
+        if header and found:  # tilelang says the line of a condition once more for each of its cases
+            scopes = scopes[:: max(1, len(scopes) // len(found))]
+        if not scopes or not found or len(found) % len(scopes) or (header and len(found) != len(scopes)):
+            raise NotRebuilt("the statement is built several times, or leaves nothing behind")
+        if not header and any(isinstance(statement, (tirx.For, tirx.SBlockRealize)) for _, statement in found):
+            raise NotRebuilt("the statement is a loop")
+        each = len(found) // len(scopes)
+        return [(scope, found[n * each : (n + 1) * each]) for n, scope in enumerate(scopes)]
+
+    def _trust(self, part: Part, times: list[tuple[Scope, list[tuple[str, Any]]]], header: bool) -> None:
         """Raise `NotRebuilt` if the old text of a statement does not give what stands there."""
+        line = part["line"]
+        if line not in self._faithful:
+            self._faithful[line] = all(self._is_built(part["was"], scope, found, header) for scope, found in times)
+        if not self._faithful[line]:
+            raise NotRebuilt("the statement is no longer built as it was")
+
+    def _is_built(self, text: str, scope: Scope, at: list[tuple[str, Any]], header: bool) -> bool:
+        """Whether a text gives what stands there."""
         from tilelang import tvm
         from tvm import tirx
 
-        line = part["line"]
-        if line not in self._faithful:
-            found = [statement for _, statement in self._at[line]]
-            again, _ = _built(part["was"], scope, {}, self.script, header)
-            if header:
-                pairs = [(_with_header(found[0], again, tirx), found[0])]
-            else:
-                built = again.seq if isinstance(again, tirx.SeqStmt) else [again]
-                made = [_in_place_of(old, new, tirx) for old, new in zip(found, built, strict=False)]
-                pairs = list(zip(made, found, strict=True)) if len(built) == len(found) else [(again, None)]
-            self._faithful[line] = all(tvm.ir.structural_equal(new, old) for new, old in pairs)
-        if not self._faithful[line]:
-            raise NotRebuilt("the statement is no longer built as it was")
+        found = [statement for _, statement in at]
+        again, _ = _built(text, scope, {}, self.script, header)
+        if header:
+            pairs = [(_with_header(found[0], again, tirx), found[0])]
+        else:
+            built = again.seq if isinstance(again, tirx.SeqStmt) else [again]
+            made = [_in_place_of(old, new, tirx) for old, new in zip(found, built, strict=False)]
+            pairs = list(zip(made, found, strict=True)) if len(built) == len(found) else [(again, None)]
+        return all(tvm.ir.structural_equal(new, old) for new, old in pairs)
 
 
 def _built(

@@ -42,13 +42,17 @@ class Launch:
     def scramble(self) -> None:
         """Put other values, of which no two are alike, into what the launch wrote."""
         numbers = numpy.random.default_rng(0)
-        for position, array in enumerate(self.live):
-            if isinstance(array, numpy.ndarray) and (position in self.fresh or (array != self._before[position]).any()):
-                high = 2 if array.dtype == bool else 100
-                some = (
-                    numbers.random(array.shape) if array.dtype.kind in "fV" else numbers.integers(0, high, array.shape)
-                )
-                array[...] = some.astype(array.dtype)
+        for position in self.written():
+            array = self.live[position]
+            high = 2 if array.dtype == bool else 100
+            real = array.dtype.kind in "fV"
+            some = numbers.random(array.shape) if real else numbers.integers(0, high, array.shape)
+            array[...] = some.astype(array.dtype)
+
+    def written(self) -> list[int]:
+        """The positions of the arguments that the launch filled or changed, once it was computed."""
+        arrays = ((n, array) for n, array in enumerate(self.live) if isinstance(array, numpy.ndarray))
+        return [n for n, array in arrays if n in self.fresh or (array != self._before[n]).any()]
 
     def begin(self) -> list[Any]:
         """The arguments as they were, in memory of their own."""

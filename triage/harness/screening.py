@@ -5,8 +5,8 @@ In twin mode with `spec["twin"]["screen"]`, `{"edits": [[number, parts], …], "
 
 - Where a comparing function such as `torch.testing.assert_close`, or the check with which the script ends, found wrong what the last launch before it wrote,
   that launch alone is computed again (`replay`): hundreds a second. A fork with other values in what the launch wrote shows first that what is expected does not
-  depend on them, and that what is compared is these values as they are; and one in which no launch is computed shows that this launch begins with nothing that
-  an earlier one computed.
+  depend on them, and that what is compared is these values as they are; and one in which what launches write counts as made up shows that this launch begins
+  with nothing that an earlier one computed.
 - Otherwise (`whole`) the process is forked where it launches its first kernel, and the fork goes on to the script's end with a changed kernel: dozens
   a second. Whatever the script does with results, and whatever it compares, it does itself.
 
@@ -65,7 +65,7 @@ class Screening:
         self._probe: tuple[int, int] | None = None
         self.scrambled = False
         self._met_there: set[bytes] = set()
-        #: the same for the fork that computes no launch; whether this process is that, and digests of what its launches begin with
+        #: the same for the fork in which what launches write is made up; whether this process is that, and digests of what its launches begin with
         self._idle: tuple[int, int] | None = None
         self._idling = False
         self._begins: list[bytes] = []
@@ -77,8 +77,6 @@ class Screening:
         if self.scrambled:
             self._leave_probe()
         self._launches += 1
-        if self._idling:
-            return self._begin_idly(arrays, fresh)
         if threading.current_thread() is not threading.main_thread():
             self._why = self._why or "the kernel is launched in a thread, which forks do not have"
             return func
@@ -90,9 +88,9 @@ class Screening:
         self._launch = None
         if self._launches == 1 and not self.asked["whole"]:
             self._idle = self._fork()
-            if not self._idle[1]:
-                self._idling = True
-                return self._begin_idly(arrays, fresh)
+            self._idling = not self._idle[1]
+        if self._idling:
+            self._begins += [_begin(arrays, fresh)]
         self._funcs.append(func)
         if self._launches <= LAUNCHES and not self.asked["whole"] and not self._told:
             try:
@@ -101,8 +99,12 @@ class Screening:
                 self._why = str(why)
         return func
 
-    def launched(self, cost: float) -> None:
-        """It was computed."""
+    def launched(self, cost: float) -> Collection[int]:
+        """It was computed. The answer is which of its arguments are to count as made up."""
+        if self._idling:
+            if self._launch is None:
+                self._leave(b"".join(self._begins))
+            return self._launch.written()
         if self._launch is not None:
             self._launch.cost = cost
             reader, pid = self._fork()
@@ -111,6 +113,7 @@ class Screening:
             else:
                 self.scrambled = True
                 self._launch.scramble()
+        return ()
 
     def lost(self) -> None:
         """A launch was not computed: what follows from it says nothing."""
@@ -200,18 +203,10 @@ class Screening:
             self.context.emit("screen", agrees=[], differs=[], unknown=[], seen=0, left=0, why=why, seconds=0.0)
 
     def _answer(self, which: str, seconds: float) -> bytes:
-        """What the fork with other values, or that which computes nothing, says within a time; it is done then."""
+        """What the fork with other values, or that in which results are made up, says within a time; it is done then."""
         asked = getattr(self, which)
         setattr(self, which, None)
         return b"" if asked is None else _read(*asked, seconds)
-
-    def _begin_idly(self, arrays: Sequence[Any], fresh: Sequence[int]) -> Any:
-        """Remember what a launch begins with that depends on no other, and do not compute it."""
-        from . import twin
-
-        if len(self._begins) < LAUNCHES:
-            self._begins.append(_begin(arrays, fresh))
-        raise twin.Unsupported("no launch is computed here")
 
     def _leave_probe(self) -> None:
         self._leave(b"".join(sorted(self._met_there)[:MOST_MET]))

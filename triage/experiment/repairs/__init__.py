@@ -33,6 +33,8 @@ from triage.experiment.repairs.values import edit_assignment
 
 __all__ = ["KINDS", "LESS_USUAL", "MOVABLE", "SYNTHETIC", "Edit", "edits", "further_edits", "host_edits", "other_sizes"]
 
+#: statements that are edited freely: of a compound one, its header
+FREE = (*SIMPLE, ast.For, ast.If, ast.While)
 #: floats and integers that an accumulator should not be made of by default
 WIDER = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "int16": "int32"}
 
@@ -57,10 +59,11 @@ def further_edits(source: str, lines: Iterable[int], usual: Sequence[Edit], patt
     """Edits beyond the `usual` ones of the same statements, for who can look at thousands. Empty where the source does not parse."""
     found: list[Edit] = []
     for draft in _drafts(source, lines):
-        for kernel in draft.scope.kernels:
-            for statement in (node for node in ast.walk(kernel) if isinstance(node, SIMPLE)):
+        bodies: list[ast.With | ast.FunctionDef] = [*draft.scope.kernels, *draft.scope.macros]
+        for body in bodies:
+            for statement in (node for node in ast.walk(body) if isinstance(node, FREE)):
                 if not directs(getattr(statement, "value", None)):
-                    edit_freely(draft, statement)
+                    edit_freely(draft, statement, body)
         found += draft.found
     known = {frozenset(edit.changes) for edit in usual}
     single = in_order(_distinct(found), patterns)

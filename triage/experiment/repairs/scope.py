@@ -230,6 +230,12 @@ class Scope:
                 written[node.arg] = None
         return [name for name in written if name not in read and name != "_"]
 
+    @functools.cached_property
+    def macros(self) -> list[ast.FunctionDef]:
+        """The functions of which tilelang puts the body where they are called."""
+        functions = (node for node in ast.walk(self.function) if isinstance(node, ast.FunctionDef))
+        return [f for f in functions if any(ast.unparse(d).rpartition(".")[2] == "macro" for d in f.decorator_list)]
+
     def beside(self) -> list[ast.stmt]:
         """The simple statements of the function that stand in no kernel: of the factory, of macros and helpers."""
         within = {id(node) for kernel in self.kernels for node in ast.walk(kernel)}

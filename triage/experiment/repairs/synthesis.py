@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, PAIRED, SYNTHETIC, Edit
 from triage.experiment.repairs.syntax import (
+    COMPARISONS,
     OPERATORS,
     expressions,
     held,
@@ -33,10 +34,16 @@ COUNTERS, SIZES, LOADS, CONDITIONS, INDICES = 6, 8, 10, 10, 20
 PAIRS = 500
 
 
-def edit_freely(draft: Draft, statement: ast.stmt) -> None:
-    """All edits of one simple statement of a kernel that need only names which it could use."""
-    around = _Around(draft, statement)
-    for root in expressions(statement):
+def edit_freely(draft: Draft, statement: ast.stmt, body: ast.With | ast.FunctionDef) -> None:
+    """All edits of one simple statement of a kernel or a macro, `body`, or of the header of a loop or a condition, that need only names which
+    it could use."""
+    around = _Around(draft, statement, body)
+    if isinstance(statement, ast.For):
+        _extents(draft, statement, around)
+        return
+    if isinstance(statement, (ast.If, ast.While)):
+        _test(draft, statement, around)
+    for root in [statement.test] if isinstance(statement, (ast.If, ast.While)) else expressions(statement):
         stored = root if isinstance(statement, (ast.Assign, ast.AugAssign)) and root is not statement.value else None
         for node, inside in walk(root):
             draft.family = f"free {node.lineno} {node.col_offset} {node.end_col_offset}"
@@ -46,6 +53,10 @@ def edit_freely(draft: Draft, statement: ast.stmt) -> None:
                         _index(draft, statement, index, around)
             elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
                 _division(draft, statement, node, around)
+            elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+                _comparison(draft, statement, node, around)
+            if node is root and isinstance(node, ast.Constant):
+                _gates(draft, statement, node, around)
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
                 continue
             if node is not stored and not inside and isinstance(node, (ast.BinOp, ast.Call, ast.Subscript, ast.Name)):
@@ -79,11 +90,12 @@ def _apart(one: Edit, other: Edit) -> bool:
 class _Around:
     """What a statement could use."""
 
-    def __init__(self, draft: Draft, statement: ast.stmt) -> None:
+    def __init__(self, draft: Draft, statement: ast.stmt, body: ast.With | ast.FunctionDef) -> None:
         scope = draft.scope
-        loops = [name for loop in scope.loops(statement) for name in target_names(loop.target)]
-        kernel = next((k for k in scope.kernels if k.lineno <= statement.lineno <= (k.end_lineno or 0)), None)
-        inside = list(ast.walk(kernel)) if kernel is not None else []
+        inside = list(ast.walk(body))
+        holding = [n for n in inside if isinstance(n, ast.For) and n.lineno < statement.lineno <= (n.end_lineno or 0)]
+        loops = [name for loop in holding[::-1] for name in target_names(loop.target)]
+        given = [one.arg for one in body.args.args] if isinstance(body, ast.FunctionDef) else []
         scalars = [
             name
             for node in inside
@@ -91,8 +103,10 @@ class _Around:
             for name in target_names(node)
             if name in scope.scalars
         ]
-        self.counters = list(dict.fromkeys([*loops, *scope.blocks, *scalars]))
-        self.sizes = [*scope.sizes, *scalars]
+        #: names of values, the nearest first
+        self.values = [name for name in dict.fromkeys(reversed(scalars)) if name in _computed(inside)]
+        self.counters = list(dict.fromkeys([*loops, *scope.blocks, *scalars, *given]))
+        self.sizes = list(dict.fromkeys([*scope.sizes, *scalars, *given]))
         known = {*self.counters, *self.sizes, *scope.buffers, *scope.memory, "T"}
 
         def usable(nodes: Iterable[ast.expr]) -> list[str]:
@@ -107,6 +121,21 @@ class _Around:
         self.loads = usable(loads)[:LOADS]
         self.indices = usable(index for load in loads for index in indices_of(load))[:INDICES]
         self.conditions = usable(n for n in inside if isinstance(n, ast.Compare))[:CONDITIONS]
+
+
+def _computed(inside: Sequence[ast.AST]) -> set[str]:
+    """Names of the statements that give a name to what is computed from elements or other such names, and no index alone."""
+    found: set[str] = set()
+    for node in inside:
+        if isinstance(node, ast.Assign):
+            parts = list(ast.walk(node.value))
+            real = any(
+                isinstance(n, ast.Subscript) or (isinstance(n, ast.Constant) and isinstance(n.value, float))
+                for n in parts
+            )
+            if real or found & names_in(node.value):
+                found.update(target_names(node))
+    return found
 
 
 def _index(draft: Draft, statement: ast.stmt, index: ast.expr, around: _Around) -> None:
@@ -131,6 +160,13 @@ def _index(draft: Draft, statement: ast.stmt, index: ast.expr, around: _Around) 
     for name in others[:COUNTERS]:
         draft.swap(statement, index, f"({old}) + {name}", "offset", SYNTHETIC)
         draft.swap(statement, index, f"({old}) - {name}", "offset", SYNTHETIC)
+    draft.swap(statement, index, f"T.max({old}, 0)", "bounds", SYNTHETIC)
+    for size in sizes:
+        draft.swap(statement, index, f"T.min({old}, {size} - 1)", "bounds", SYNTHETIC)
+        draft.swap(statement, index, f"({old}) // {size}", "offset", SYNTHETIC)
+    for new, size in itertools.product(around.indices[: INDICES // 2], sizes):
+        draft.swap(statement, index, f"({new}) // {size}", "offset", SYNTHETIC)
+        draft.swap(statement, index, f"({new}) % {size}", "offset", SYNTHETIC)
 
 
 def _division(draft: Draft, statement: ast.stmt, node: ast.BinOp, around: _Around) -> None:
@@ -139,6 +175,55 @@ def _division(draft: Draft, statement: ast.stmt, node: ast.BinOp, around: _Aroun
     for size in around.sizes[: 2 * SIZES]:
         draft.swap(statement, node, f"{old} // {size}", "offset", SYNTHETIC)
         draft.swap(statement, node, f"{old} % {size}", "offset", SYNTHETIC)
+    for name in around.counters[:COUNTERS]:
+        for sign in "+-":
+            draft.swap(statement, node.left, f"({draft.text.of(node.left)} {sign} {name})", "offset", SYNTHETIC)
+
+
+def _comparison(draft: Draft, statement: ast.stmt, node: ast.Compare, around: _Around) -> None:
+    """Something else that is compared: another counter, size, named value or element, in the place of either side."""
+    left, right = node.left, node.comparators[0]
+    old, against = held(left, draft.text.of(left)), held(right, draft.text.of(right))
+    counters, sizes = around.counters[:COUNTERS], around.sizes[:SIZES]
+    for other in dict.fromkeys([*sizes, *around.values, *around.loads, "0"]):
+        for sign in COMPARISONS[type(node.ops[0])], "==", "<", ">=":
+            draft.swap(statement, node, f"{old} {sign} {other}", "condition", SYNTHETIC)
+    for counter in counters:
+        draft.swap(statement, node, f"{counter} {COMPARISONS[type(node.ops[0])]} {against}", "condition", SYNTHETIC)
+        for other in dict.fromkeys([*sizes, *around.loads]):
+            for sign in ("==", "<"):
+                draft.swap(statement, node, f"{counter} {sign} {other}", "condition", SYNTHETIC)
+
+
+def _test(draft: Draft, statement: ast.If | ast.While, around: _Around) -> None:
+    """Another condition, or one more."""
+    old = draft.text.of(statement.test)
+    for condition in _conditions(around, statement.test):
+        draft.swap(statement, statement.test, condition, "condition", SYNTHETIC)
+        draft.swap(statement, statement.test, f"({old}) and {condition}", "condition", SYNTHETIC)
+        draft.swap(statement, statement.test, f"({old}) or {condition}", "condition", SYNTHETIC)
+
+
+def _extents(draft: Draft, statement: ast.For, around: _Around) -> None:
+    """How far a loop goes: to another size, or to so many tiles of one."""
+    given = statement.iter.args if isinstance(statement.iter, ast.Call) else []
+    sizes = around.sizes[: 2 * SIZES]
+    for extent in given:
+        for size in sizes:
+            for new in (size, f"{size} + 1", f"{size} - 1"):
+                draft.swap(statement, extent, new, "bounds", SYNTHETIC)
+        for one, other in itertools.permutations(sizes[:SIZES], 2):
+            draft.swap(statement, extent, f"T.ceildiv({one}, {other})", "bounds", SYNTHETIC)
+            draft.swap(statement, extent, f"{one} - {other}", "bounds", SYNTHETIC)
+            draft.swap(statement, extent, f"{one} // {other}", "bounds", SYNTHETIC)
+
+
+def _gates(draft: Draft, statement: ast.stmt, node: ast.expr, around: _Around) -> None:
+    """A value that counts only under a condition."""
+    old = draft.text.of(node)
+    for condition in _conditions(around, node):
+        for other in ("0", '-T.infinity("float32")'):
+            draft.swap(statement, node, f"T.if_then_else({condition}, {old}, {other})", "condition", SYNTHETIC)
 
 
 def _value(draft: Draft, statement: ast.stmt, node: ast.expr, around: _Around) -> None:
@@ -158,9 +243,10 @@ def _value(draft: Draft, statement: ast.stmt, node: ast.expr, around: _Around) -
         draft.swap(statement, node, f"({draft.text.of(node.args[0])})", "operator", SYNTHETIC)
     for new in _through_calls(draft, node):
         draft.swap(statement, node, new, "operator", SYNTHETIC)
-    for condition in _conditions(around, node):
-        for other in ("0", '-T.infinity("float32")'):
-            draft.swap(statement, node, f"T.if_then_else({condition}, {old}, {other})", "condition", SYNTHETIC)
+    _gates(draft, statement, node, around)
+    for other in around.values[:LOADS]:
+        for sign in ("*", "+", "-", "/"):
+            draft.swap(statement, node, f"(({old}) {sign} {other})", MOVABLE, SYNTHETIC)
     for other in [load for load in around.loads if load != old]:
         draft.swap(statement, node, other, "statement", SYNTHETIC)
         for sign in ("*", "+", "-", "/"):
@@ -192,5 +278,6 @@ def _conditions(around: _Around, node: ast.expr) -> list[str]:
     near = [name for name in around.counters if name in names_in(node)] or around.counters[:2]
     found += [f"{name} < {size}" for name in near[:3] for size in around.sizes[:SIZES]]
     found += [f"{name} == 0" for name in around.counters[:COUNTERS]]
+    found += [f"{name} == {size} - 1" for name in near[:3] for size in around.sizes[:SIZES]]
     found += [f"{one} {sign} {other}" for one, other in itertools.pairwise(near[:3]) for sign in (">=", "<=", ">", "<")]
     return list(dict.fromkeys(found))

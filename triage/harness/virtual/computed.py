@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy
@@ -99,7 +99,7 @@ class Computing:
                 func = screening.launching(func, arrays, signature.outputs)
             outcome = on_twin(func, signature, arrays)
             if screening is not None:
-                screening.launched(outcome.cost)
+                _make_up(screening.launched(outcome.cost), signature, args, results)
         except twin.Unsupported as error:
             raise NotComputed(str(error)) from error
         except NotComputed:
@@ -171,6 +171,14 @@ def _magnitude(array: Any) -> tuple[float, float]:
     step = array.size // SAMPLE * 2 + 1  # odd: the same column of every row would not stand for all
     some = numpy.abs(array.reshape(-1)[::step].astype(numpy.float64))
     return float(some.mean()), float(numpy.sqrt(numpy.mean(some * some)))
+
+
+def _make_up(positions: Collection[int], signature: Signature, args: Sequence[Any], results: Sequence[Any]) -> None:
+    """Have the values of some parameters count as made up from here on."""
+    given = in_order(signature, args, results)
+    for position in positions:
+        if isinstance(given[position], VirtualTensor):
+            given[position].memory.tainted = True
 
 
 def as_array(parameter: Parameter, value: Any) -> Any:
