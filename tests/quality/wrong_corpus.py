@@ -86,7 +86,8 @@ def ask(case: Case, folder: Path, budget: float = 120.0, words: Iterable[str] = 
     """Run `triage run` on a copy of the script without its marks."""
     place = folder / case.name.removesuffix(".py")
     place.mkdir(parents=True)
-    shutil.copytree(SCRIPTS / "helpers", place / "helpers")
+    if (SCRIPTS / "helpers").is_dir():
+        shutil.copytree(SCRIPTS / "helpers", place / "helpers")
     (place / case.name).write_text(re.sub(r" *# BUG.*", "", (SCRIPTS / case.name).read_text("utf-8")), encoding="utf-8")
     report, _ = run_triage(place, case.name, "--budget", str(budget), *words, timeout=900)
     verdict = report["verdict"]

@@ -22,8 +22,9 @@ SEEDS = (1, 2)
 AGAIN = 3
 #: a changed copy may take so many times as long as the unchanged one, and so many seconds at least
 PATIENCE, SHORTEST = 4.0, 10.0
-#: the part of the time in which edits are looked at many in one run, and the part of what is left that is kept for further ones
-SCREENING, FURTHER = 0.4, 0.5
+#: the part of the time in which edits are looked at many in one run, the part of what is left that is kept for what comes after the usual
+#: ones were run, and the part of that in which further ones are looked at
+SCREENING, KEPT, FURTHER = 0.4, 0.5, 0.65
 #: what the last block of a right kernel does, too: TileLang reads zeros there and drops what is written
 HARMLESS = ("oob-read", "oob-write")
 
@@ -123,20 +124,22 @@ class Search:
         is rare where a usual one has done.
         """
         edits = self._distinct(source, edits)
-        known = self._screened(edits, SCREENING * left()).known
-        kept = FURTHER * left() if further is not None else 0.0
-        found = self._tried(source, edits, known, lambda: left() - kept, progress)
+        screened = self._screened(edits, SCREENING * left())
+        kept = KEPT * left() if further is not None else 0.0
+        found, looked_at = self._tried(source, edits, screened, lambda: left() - kept, progress)
         if found.edits or further is None:
             return found
         more_edits = self._distinct(source, further())
         looked = self._screened(more_edits, FURTHER * left())
         agreeing = [edit for edit in more_edits if looked.known.get(edit)]
-        more = self._tried(source, agreeing, {}, left, progress)
-        tried = found.tried + looked.seen - more.count + more.tried
-        all_usual = found.tried == found.count
-        return replace(
-            more, tried=tried, count=found.count + len(more_edits), settled=more.settled and all_usual and looked.all
-        )
+        more, _ = self._tried(source, agreeing, Screened(0), left, progress)
+        tried, count = looked.seen - more.count + more.tried, len(more_edits)
+        if not more.edits:  # then for the usual ones that were left
+            rest = replace(screened, known={**screened.known, **dict.fromkeys(looked_at, False)})
+            found, _ = self._tried(source, edits, rest, left, progress)
+            return replace(found, tried=found.tried + tried, count=found.count + count)
+        settled = more.settled and found.tried == found.count and looked.all
+        return replace(more, tried=found.tried + tried, count=found.count + count, settled=settled)
 
     def _screened(self, edits: Sequence[Edit], seconds: float) -> Screened:
         return screened(self.runner, self.candidate, edits, seconds, self.limit)
@@ -153,12 +156,14 @@ class Search:
         self,
         source: str,
         edits: Sequence[Edit],
-        known: Mapping[Edit, bool],
+        screened: Screened,
         left: Callable[[], float],
         progress: Callable[[str], None],
-    ) -> Repaired:
-        """What comes of edits, of some of which it is known already whether they may do: these first, and of the others none that may not."""
-        edits = sorted(edits, key=lambda edit: known.get(edit) is not True)
+    ) -> tuple[Repaired, set[Edit]]:
+        """What comes of edits, of some of which it is known already whether they may do: these first, none that may not, and last those that hardly
+        make sense; and which were looked at."""
+        known = screened.known
+        edits = sorted(edits, key=lambda edit: (known.get(edit) is not True, edit in screened.unclear))
         looked_at = {edit for edit in edits if known.get(edit) is False}
         passing: list[Edit] = []
         while remaining := self._open(edits, looked_at, passing):
@@ -171,13 +176,14 @@ class Search:
                 passing = [one for one in passing if one.rare <= _rarest(passing)]
                 progress(f"line {edit.line}: {edit.says} restores the agreement")
         still_open = self._open(edits, looked_at, passing)
-        return Repaired(
+        found = Repaired(
             edits=tuple(passing),
             tried=len(edits) - len(still_open),
             count=len(edits),
             settled=bool(passing) and not still_open,
             doubtful=tuple(edit for edit in passing if not self._also_larger(source, edit)),
         )
+        return found, looked_at
 
     def outside(self, source: str, found: Repaired, edits: Sequence[Edit], left: Callable[[], float]) -> Repaired:
         """The result with what edits outside of the kernels do, if it would accuse a statement of one."""

@@ -15,10 +15,12 @@ from triage.experiment.twin import whole
 
 @dataclass
 class Screened:
-    """Which edits make what a script compares agree, and which do not; of the others nothing is known. `seen` of `count` were looked at."""
+    """Which edits make what a script compares agree, and which do not; of the others nothing is known. `seen` of `count` were looked at, those in
+    `unclear` in vain: most of them make no sense."""
 
     count: int
     known: dict[Edit, bool] = field(default_factory=dict)
+    unclear: set[Edit] = field(default_factory=set)
     seen: int = 0
     #: the numbers of those that were looked at, and how many the first way left to the second
     done: set[int] = field(default_factory=set)
@@ -63,5 +65,8 @@ def _look(shown: Shown, runner: ScriptRunner, edits: Sequence[Edit], found: Scre
             for word, agrees in (("agrees", True), ("differs", False), ("unknown", None)):
                 numbers = whole(event[word], runner.blob)
                 found.done.update(numbers)
-                found.known.update({edits[number]: agrees for number in numbers if agrees is not None})
+                if agrees is None:
+                    found.unclear.update(edits[number] for number in numbers)
+                else:
+                    found.known.update({edits[number]: agrees for number in numbers})
     return False

@@ -374,8 +374,10 @@ class Comparisons:
         with self.context.guarded("find what an error of the script rests on"):
             from . import deciding
 
-            decision = deciding.of_error(error, self.context) if self._made_up else None
-            return decision is not None and any(map(decision.rests_on, self._made_up))
+            decision = deciding.of_error(error, self.context) if self.context.mode == "virtual" else None
+            if decision is None:
+                return False
+            return any(map(decision.rests_on, self._made_up)) or any(map(self.is_made_up, decision.values()))
         return False
 
     def _decided(self, decision: Any) -> str | None:

@@ -142,6 +142,12 @@ class Decision:
                 return found
         return []
 
+    def values(self) -> Iterator[Any]:
+        """What the names in the steps stand for now, as far as it is read and not only measured."""
+        for step in self.steps:
+            for node in (n for n in _reads(step.node) if isinstance(n, ast.Name)):
+                yield value_of(node, step.frame)
+
     def operands(self) -> Iterator[Operands]:
         """Pairs of tensors or arrays that were subtracted, compared, or handed to one function together, and where from."""
         for step in self._nearest():

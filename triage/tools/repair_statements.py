@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,9 +70,15 @@ def run(work: Work) -> Result:
     )
     if not wrote:
         found = replace(found, derived=True)
-    # what stands in a kernel before what only gives it its sizes, of which many another one would hide a fault, too
-    found = replace(found, edits=tuple(sorted(found.edits, key=lambda edit: edit.line not in inside)))
-    hazards = _hazards(found, file, said_of(wrong(start)))
+    text = candidate.source.splitlines()
+
+    # what computes before what only gives it memory, and before what gives it its sizes, of which many another one would hide a fault, too
+    def later(edit: Edit) -> tuple[bool, bool]:
+        return edit.line not in inside, "alloc_" in "".join(text[edit.line - 1 : edit.end])
+
+    found = replace(found, edits=tuple(sorted(found.edits, key=later)))
+    texts = {"": candidate.source, **modules}
+    hazards = _hazards(found, file, said_of(wrong(start)), lambda edit: edit.place_in(texts[edit.file]))
     return Result(
         outcome=StepOutcome.FINDING if hazards else StepOutcome.UNKNOWN,
         detail=_detail(found),
@@ -91,13 +98,15 @@ def _modules(work: Work, source: str) -> dict[str, str]:
     return found
 
 
-def _hazards(found: Repaired, file: str, fields: dict[str, object]) -> tuple[Hazard, ...]:
+def _hazards(
+    found: Repaired, file: str, fields: dict[str, object], line_of: Callable[[Edit], int]
+) -> tuple[Hazard, ...]:
     if not 0 < len(found.edits) <= MOST:
         return ()
     first = found.edits[0]
     others = (*found.edits[1:], *([found.outside] if found.outside else []))
     labels = tuple(
-        Label(edit.file or file, edit.line, f"{edit.says}: this makes the result right, too") for edit in others
+        Label(edit.file or file, line_of(edit), f"{edit.says}: this makes the result right, too") for edit in others
     )
     told = {
         **fields,
@@ -109,7 +118,7 @@ def _hazards(found: Repaired, file: str, fields: dict[str, object]) -> tuple[Haz
         "found_by": FoundBy.EXPERIMENT.value,
     }
     kind = "statement-repaired" if found.alone else "statements-repaired"
-    return (Hazard(kind, "run", Place(file, first.line), labels, told),)
+    return (Hazard(kind, "run", Place(file, line_of(first)), labels, told),)
 
 
 def _detail(found: Repaired) -> str:

@@ -61,6 +61,11 @@ class Edit:
     #: the module that is changed; empty for the script itself
     file: str = ""
 
+    def place_in(self, text: str) -> int:
+        """The line of the first change, which of a statement of several lines tells more than the first of them."""
+        first = min((start for start, _, _ in self.changes), default=0)
+        return min(max(self.line, text.count("\n", 0, first) + 1), self.end)
+
     def apply(self, text: str) -> str:
         for start, stop, new in sorted(self.changes, reverse=True):
             text = text[:start] + new + text[stop:]

@@ -7,8 +7,8 @@ import ast
 from triage.experiment.repairs.calls import LOG2_E, edit_call
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
-from triage.experiment.repairs.indices import edit_name, edit_subscript
-from triage.experiment.repairs.syntax import COMPARISONS, OPERATORS, held, walk
+from triage.experiment.repairs.indices import edit_by_definition, edit_name, edit_subscript
+from triage.experiment.repairs.syntax import COMPARISONS, OPERATORS, called, held, walk
 
 #: operators that stand in each other's place, and how usual that is in a value and in an index (None: makes no sense)
 SWAPPED: dict[type[ast.operator], tuple[tuple[str, int, int | None], ...]] = {
@@ -46,8 +46,10 @@ def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: b
             edit_subscript(draft, statement, node)
         elif isinstance(node, ast.Call):
             edit_call(draft, statement, node)
+            _cast_terms(draft, statement, node)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             edit_name(draft, statement, node, index)
+            edit_by_definition(draft, statement, node)
 
 
 def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
@@ -66,11 +68,36 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
     if isinstance(node.op, (ast.LShift, ast.RShift)) and not isinstance(node.right, ast.Constant):
         for width in (4, 8, 2):  # a shift counts bits, and what is counted may be nibbles, bytes or pairs
             draft.swap(statement, node.right, f"{width} * {held(node.right, right)}", "operator")
+    if (
+        isinstance(node.op, ast.Mult)
+        and not index
+        and all(isinstance(n, ast.Subscript) for n in (node.left, node.right))
+    ):
+        draft.swap(statement, node, f'T.cast({left}, "float32") * T.cast({right}, "float32")', "data type", LESS_USUAL)
     _left_out(draft, statement, node, index)
     _divisions(draft, statement, node, index)
     if isinstance(node.op, (ast.Add, ast.Sub)):
         _both_signs(draft, statement, node)
         _moved_in(draft, statement, node)
+
+
+def _cast_terms(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
+    """What is computed and then cast, cast before that: `T.cast(a * b, "float32")` has rounded, and may have overflowed, already."""
+    method = isinstance(node.func, ast.Attribute) and node.func.attr == "astype"
+    value = node.func.value if method and isinstance(node.func, ast.Attribute) else node.args[0] if node.args else None
+    if not isinstance(value, ast.BinOp) or not (method or called(node) == "cast"):
+        return
+    rest = ", ".join(draft.text.of(one) for one in node.args[0 if method else 1 :])
+
+    def cast(term: ast.expr) -> str:
+        text = draft.text.of(term)
+        if isinstance(term, ast.BinOp) and type(term.op) in OPERATORS:
+            return f"({cast(term.left)} {OPERATORS[type(term.op)]} {cast(term.right)})"
+        if isinstance(term, ast.Constant):
+            return text
+        return f"{held(term, text)}.astype({rest})" if method else f"{draft.text.of(node.func)}({text}, {rest})"
+
+    draft.swap(statement, node, cast(value), "data type")
 
 
 def _left_out(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, RARE, USUAL
 from triage.experiment.repairs.scope import ALTERNATIVES, PARALLEL, kind_of
-from triage.experiment.repairs.syntax import ALLOCATING, called, expressions, indices_of, names_in
+from triage.experiment.repairs.syntax import ALLOCATING, called, expressions, held, indices_of, names_in
 
 #: so many other names are usual mistakes for one
 NEAREST = 3
@@ -80,6 +80,15 @@ def edit_name(draft: Draft, statement: ast.stmt, node: ast.Name, index: bool) ->
         else:
             grade = LESS_USUAL if likely else RARE
         draft.swap(statement, node, other, "index" if index else "scale", grade)
+
+
+def edit_by_definition(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
+    """What a name was bound to, before that was limited: `lo + size` may mean the `lo` that is not at least 0."""
+    value = draft.scope.definition(node.id, statement)
+    draft.family = "definition"
+    for inner in value.args if isinstance(value, ast.Call) and called(value) in ("max", "min") else ():
+        if not isinstance(inner, ast.Constant):
+            draft.swap(statement, node, held(inner, draft.text.of(inner)), "bounds", RARE)
 
 
 def _fits(statement: ast.stmt) -> bool:

@@ -230,6 +230,16 @@ class Scope:
                 written[node.arg] = None
         return [name for name in written if name not in read and name != "_"]
 
+    def definition(self, name: str, statement: ast.stmt) -> ast.expr | None:
+        """What a name was bound to last in the lines before a statement, in the innermost function around it."""
+        functions = [f for f in ast.walk(self.function) if isinstance(f, ast.FunctionDef) and _holds(f, statement)]
+        inmost = max(functions, key=lambda f: f.lineno, default=self.function)
+        bindings = [
+            n for n in ast.walk(inmost)
+            if isinstance(n, ast.Assign) and n.lineno < statement.lineno and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)
+        ]  # fmt: skip
+        return max(bindings, key=lambda n: n.lineno).value if bindings else None
+
     @functools.cached_property
     def macros(self) -> list[ast.FunctionDef]:
         """The functions of which tilelang puts the body where they are called."""
@@ -271,6 +281,10 @@ class Scope:
 
 
 @functools.cache
+def _holds(function: ast.FunctionDef, statement: ast.stmt) -> bool:
+    return function.lineno < statement.lineno <= (function.end_lineno or function.lineno)
+
+
 def likeness(one: str, other: str) -> float:
     """How alike two names are; whether letters are large says what sort of name it is, so that it counts half."""
     exactly, roughly = ((one, other), (one.lower(), other.lower()))

@@ -11,6 +11,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from triage.experiment.repairs.calls import LOG2_E
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, PAIRED, SYNTHETIC, Edit
 from triage.experiment.repairs.syntax import (
@@ -244,6 +245,9 @@ def _value(draft: Draft, statement: ast.stmt, node: ast.expr, around: _Around) -
     for new in _through_calls(draft, node):
         draft.swap(statement, node, new, "operator", SYNTHETIC)
     _gates(draft, statement, node, around)
+    for factor in dict.fromkeys([*around.sizes[:SIZES], LOG2_E]):
+        draft.swap(statement, node, f"(({old}) * {factor})", MOVABLE, SYNTHETIC)
+        draft.swap(statement, node, f"(({old}) / {factor})", MOVABLE, SYNTHETIC)
     for other in around.values[:LOADS]:
         for sign in ("*", "+", "-", "/"):
             draft.swap(statement, node, f"(({old}) {sign} {other})", MOVABLE, SYNTHETIC)

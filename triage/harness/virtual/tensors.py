@@ -93,6 +93,14 @@ class VirtualTensor(torch.Tensor):
         with torch.inference_mode(False):  # views of a wrapper made in inference mode cannot be told what they view
             return operators.dispatch(func, args, kwargs or {})
 
+    # Of a list or an array as index, C++ makes a tensor on the device of the wrapper, `meta`, and its values would be lost.
+
+    def __getitem__(self, key: Any) -> Any:
+        return torch.Tensor.__getitem__(self, _with_values(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        torch.Tensor.__setitem__(self, _with_values(key), value)
+
     # What the script may ask about the device.
 
     @property
@@ -214,6 +222,19 @@ class VirtualTensor(torch.Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         values = self.payload if not self.payload.is_meta else torch.zeros(1, dtype=self.dtype).expand(self.shape)
         return values.__reduce_ex__(protocol)
+
+
+def _with_values(key: Any) -> Any:
+    """An index in which lists, ranges and arrays of numbers are tensors of the host."""
+    if isinstance(key, tuple):
+        return tuple(map(_with_values, key))
+    numbers = isinstance(key, (list, range)) and key and all(isinstance(one, (int, list)) for one in key)
+    if not numbers and not (type(key).__module__ == "numpy" and getattr(key, "ndim", 0)):
+        return key
+    try:
+        return torch.as_tensor(list(key) if isinstance(key, range) else key)
+    except (TypeError, ValueError, RuntimeError):  # PyTorch says it itself
+        return key
 
 
 def adopt(payload: torch.Tensor, tainted: bool = False, place: torch.device = DEVICE) -> VirtualTensor:
