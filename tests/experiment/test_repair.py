@@ -664,7 +664,7 @@ ONE = Repaired(edits=(EDITS[0],), settled=True)
 def test_each_reservation_is_told_with_where_to_look(found: Repaired, reservation: str, look_at: str) -> None:
     """Labels are spoken of only where there are some: of other statements, or of a change outside."""
     assert found.alone is None and reservation in found.reservation and look_at in found.look_at
-    hazards = _hazards(found, "kernel.py", {})
+    hazards = _hazards(found, "kernel.py", {}, lambda edit: edit.line)
     assert [hazard.kind for hazard in hazards] == ["statements-repaired"]
     assert ("labelled" in str(hazards[0].fields["look_at"])) == bool(hazards[0].labels)
 

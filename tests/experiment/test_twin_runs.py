@@ -82,7 +82,7 @@ def test_what_is_made_of_an_output_at_once_is_known_as_a_copy_of_it(runner: Scri
 
 def test_a_script_that_got_no_for_an_answer_and_went_on_is_not_accused(runner: ScriptRunner) -> None:
     for check in (
-        "print(torch.allclose(c, a - b))",
+        "print(not torch.allclose(c, a - b))",
         "assert not torch.allclose(c, a - b)",
         "try:\n    torch.testing.assert_close(c, a - b)\nexcept AssertionError:\n    print('as expected')",
     ):

@@ -45,6 +45,8 @@ class Repaired:
     doubtful: tuple[Edit, ...] = ()
     #: what is compared is not known to be what the kernels wrote as it is: the script may have computed it from that
     derived: bool = False
+    #: the script only prints that the results differ
+    perhaps_meant: bool = False
     #: an edit outside of the kernels that restores the agreement, too, and whether all of those were tried
     outside: Edit | None = None
     looked_outside: bool = True
@@ -63,6 +65,8 @@ class Repaired:
             return f"{len(self.edits)} statements can be changed so that it does, each of them alone"
         if not self.steady:
             return "run again, the script unchanged agrees at times, too, or with the change does not, so that chance may have made it agree"
+        if self.perhaps_meant:
+            return "the script only prints that the results differ, and may expect it"
         if self.doubtful:
             return "with other sizes it still does not, so that the change may fit only these"
         if self.derived:

@@ -20,8 +20,8 @@ class Screened:
 
     count: int
     known: dict[Edit, bool] = field(default_factory=dict)
-    unclear: set[Edit] = field(default_factory=set)
     seen: int = 0
+    unclear: set[Edit] = field(default_factory=set)
     #: the numbers of those that were looked at, and how many the first way left to the second
     done: set[int] = field(default_factory=set)
     left: int = 0
@@ -62,11 +62,9 @@ def _look(shown: Shown, runner: ScriptRunner, edits: Sequence[Edit], found: Scre
         if event["type"] == "screen":
             found.seen += event["seen"]
             found.left += event["left"]
-            for word, agrees in (("agrees", True), ("differs", False), ("unknown", None)):
-                numbers = whole(event[word], runner.blob)
-                found.done.update(numbers)
-                if agrees is None:
-                    found.unclear.update(edits[number] for number in numbers)
-                else:
-                    found.known.update({edits[number]: agrees for number in numbers})
+            told = {word: whole(event[word], runner.blob) for word in ("agrees", "differs", "unknown", "unmade")}
+            found.done.update(*told.values())
+            found.unclear.update(edits[number] for number in told["unknown"])
+            found.known.update({edits[number]: True for number in told["agrees"]})
+            found.known.update({edits[number]: False for number in told["differs"]})
     return False

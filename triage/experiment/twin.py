@@ -39,8 +39,8 @@ class Compared:
     shape: tuple[int, ...] = ()
     #: of a comparison that agreed: the largest magnitude that was expected
     largest: float | None = None
-    #: of one that failed: its answer comes to nothing but a text that people read
-    only_told: bool = False
+    #: of one that failed: its answer comes to nothing but a text that people read ("told"), which says that something is wrong ("wrong")
+    only_told: str = ""
     #: of a comparison that the user asked for: the kernel whose launch it looks at, and why a difference counts as none
     kernel: str = ""
     allowed: str = ""
@@ -104,7 +104,13 @@ class TwinRun:
     def _is_told(self, wrong: Compared) -> bool:
         """Whether people are told that a result is wrong, and no other comparison of it, such as one with a wider tolerance, agrees."""
         agreed = {output for c in self.comparisons if c.matched and not c.vacuous for output in c.written}
-        return wrong.only_told and self.ended == "succeeded" and not agreed & set(wrong.written)
+        return bool(wrong.only_told) and self.ended == "succeeded" and not agreed & set(wrong.written)
+
+    @property
+    def perhaps_meant(self) -> bool:
+        """Whether the script only prints that results differ, without a word that this is wrong: it may expect it."""
+        wrong = [c for c in self.comparisons if not c.matched and c.of_kernel]
+        return self.ended == "succeeded" and bool(wrong) and all(c.only_told == "told" for c in wrong)
 
     @property
     def passes(self) -> bool:
@@ -168,7 +174,7 @@ def _compared(event: Event, blob: Callable[[str], bytes]) -> Compared:
         largest=summary.get("largest"),
         written=tuple(from_json(Output, written) for written in summary.get("written") or ()),
         mask=blob_of(summary.get("mask")),
-        only_told=bool(summary.get("only_told")),
+        only_told=str(summary.get("only_told") or ""),
         kernel=str(event.get("kernel") or ""),
     )
 

@@ -210,16 +210,16 @@ class Comparisons:
                 short = name.rpartition(".")[2]
                 told["sources"] = sources.of_call(short, users, self.context.is_user)
                 told["only_told"] = self._only_told(known, short, told["written"], users)
-                self._no_was_told |= told["only_told"]
+                self._no_was_told |= bool(told["only_told"])
             return self._emit(name, matched, through, told)
         return None
 
     @staticmethod
-    def _only_told(known: Function, name: str, written: list[Any], users: list[Any]) -> bool:
-        """Whether a no is for people to read. Two results that are compared with each other may well differ."""
+    def _only_told(known: Function, name: str, written: list[Any], users: list[Any]) -> str:
+        """Whether a no is for people to read, and of a wrong result. Two results that are compared with each other may well differ."""
         from . import deciding
 
-        return not known.asserts and len(written) == 1 and bool(users) and deciding.only_told(name, *users[-1])
+        return "" if known.asserts or len(written) != 1 or not users else deciding.only_told(name, *users[-1])
 
     def _look(self, pairs: list[tuple[Any, ...]], matched: bool, bounds: dict[str, Any]) -> dict[str, Any]:
         """What is told of a comparison: of several pairs of tensors the first that does not agree."""

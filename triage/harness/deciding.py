@@ -15,9 +15,10 @@ import functools
 import itertools
 import linecache
 import operator
+import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,10 @@ TIMERS = frozenset({"do_bench", "elapsed_time", "timeit"})
 #: functions that tell people something, and such as keep what a truth value says
 SAYS = frozenset({"print", "info", "warning", "error", "debug", "log", "echo", "pprint"})
 CASTS = frozenset({"bool", "str", "int", "format", "item", "repr"})
+#: what people are told of a result that is wrong
+WRONG = re.compile(
+    r"(?i)\b(wrong|fail(s|ed|ure)?|mismatch(ed|es)?|incorrect|error|bad|broken|not ok|diverge[sd]?)\b|\N{CROSS MARK}|\N{BALLOT X}|\N{HEAVY BALLOT X}"
+)
 #: names through which an answer is followed to a `print`
 CHAIN = 3
 #: values that nobody changes in place
@@ -211,41 +216,54 @@ def of_error(error: BaseException, context: Any) -> Decision | None:
     return decision
 
 
-def only_told(function: str, frame: types.FrameType, line: int) -> bool:
-    """Whether the answer of a function that compares, called in a line, only comes to be read by people: it is printed, also through a
-    name or a choice between words, or decides over nothing but what is printed. Not where a `not` asks for the other answer."""
+def only_told(function: str, frame: types.FrameType, line: int) -> str:
+    """What becomes of the answer of a function that compares, called in a line, if it only comes to be read by people: it is printed, also
+    through a name or a choice between words, or decides over nothing but what is printed. "wrong" where the words for a no say that
+    something is wrong, else "told"; "" where it does more, or a `not` asks for the other answer."""
     scope = _scope(frame)
     calling = statement(frame, line)
     calls = [n for n in ast.walk(calling) if _called(n) == function] if calling is not None else []
-    return len(calls) == 1 and _is_told(calls[0], scope, depth=0)
+    return _told(calls[0], scope, depth=0) if len(calls) == 1 else ""
 
 
-def _is_told(node: ast.AST, scope: ast.AST, depth: int) -> bool:
+def _told(node: ast.AST, scope: ast.AST, depth: int) -> str:
     parents = _parents(scope)
+    said = "told"
     while id(node) in parents:
         parent = parents[id(node)]
         if isinstance(parent, ast.Expr):
-            return depth == 0 or isinstance(node, ast.Call)
+            return said if depth == 0 or isinstance(node, ast.Call) else ""
         if isinstance(parent, ast.Call) and node is not parent.func:
             if _called(parent) in SAYS:
-                return True
+                return said
             if _called(parent) not in CASTS:
-                return False
+                return ""
         elif isinstance(parent, ast.Assign):
-            names = parent.targets[0]
-            return depth < CHAIN and isinstance(names, ast.Name) and _uses_are_told(names.id, scope, depth + 1)
+            name = parent.targets[0]
+            uses = _uses(name.id, scope) if depth < CHAIN and isinstance(name, ast.Name) else []
+            told = {_told(use, scope, depth + 1) for use in uses}
+            return "" if not told or "" in told else max(told)
         elif isinstance(parent, ast.If):
-            return all(_only_says(one) for one in (*parent.body, *parent.orelse))
+            return _words([*parent.orelse]) if all(_only_says(one) for one in (*parent.body, *parent.orelse)) else ""
+        elif isinstance(parent, ast.IfExp) and node is parent.test:
+            said = _words([parent.orelse])
         elif not isinstance(parent, (ast.FormattedValue, ast.JoinedStr, ast.IfExp, ast.Tuple, ast.List, ast.keyword)):
-            return False
+            return ""
         node = parent
-    return False
+    return ""
 
 
-def _uses_are_told(name: str, scope: ast.AST, depth: int) -> bool:
-    named = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name]
-    uses = [node for node in named if isinstance(node.ctx, ast.Load)]
-    return bool(uses) and all(_is_told(use, scope, depth) for use in uses)
+def _uses(name: str, scope: ast.AST) -> list[ast.AST]:
+    named = (node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name)
+    return [node for node in named if isinstance(node.ctx, ast.Load)]
+
+
+def _words(nodes: Sequence[ast.AST]) -> str:
+    """What is said where the answer is no."""
+    texts = (
+        n.value for node in nodes for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    )
+    return "wrong" if any(WRONG.search(text) for text in texts) else "told"
 
 
 def _only_says(node: ast.stmt) -> bool:

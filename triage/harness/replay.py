@@ -148,13 +148,15 @@ class Replay:
         self._only = self._telling_block(whole)
 
     def agrees(self, parts: Sequence[rebuilt.Part]) -> bool | None:
-        """Whether what was compared agrees under a change; None where nobody can say."""
+        """Whether what was compared agrees under a change; None where nobody can say. Raises `NotRebuilt` where it cannot be made in this way."""
         try:
             func = self.kernel.with_parts(parts)
             alone = not any("atomic" in part["text"] for part in parts)
             if self._only is not None and alone and self._block_differs(self.launch.compute(func, self._only)):
                 return False
             return not self.target.differs(self.target.taken(self.launch.compute(func)[self.target.position]))
+        except rebuilt.NotRebuilt:
+            raise
         except Exception:  # noqa: BLE001 - see below
             # whatever the frontend or the interpreter say of a text that makes no sense: the script itself is asked, which says it in full
             return None

@@ -1,7 +1,7 @@
 """Changes of a kernel's statements, many in one run: each is made to the PrimFunc (`rebuilt`) and computed, without running the whole script for it.
 
 In twin mode with `spec["twin"]["screen"]`, `{"edits": [[number, parts], …], "seconds", "limit", "whole": bool}`, changes are looked at in their order and the
-`screen` event tells with which of them the script's comparison agrees, with which it fails as before, and of which nothing is known. There are two ways:
+`screen` event tells with which of them the script's comparison agrees, with which it fails as before, of which nothing is known, and which cannot be made in this way. There are two ways:
 
 - Where a comparing function such as `torch.testing.assert_close`, or the check with which the script ends, found wrong what the last launch before it wrote,
   that launch alone is computed again (`replay`): hundreds a second. A fork with other values in what the launch wrote shows first that what is expected does not
@@ -41,7 +41,7 @@ DEATHS = 50
 #: a changed script may take so many times as long as the unchanged one, and so many seconds at least
 PATIENCE, SHORTEST = 6.0, 2.0
 #: what a verdict is called
-AGREES, DIFFERS, UNKNOWN = b"+", b"-", b"?"
+AGREES, DIFFERS, UNKNOWN, UNMADE = b"+", b"-", b"?", b"."
 
 
 class Screening:
@@ -141,7 +141,7 @@ class Screening:
             self._why = str(why)
             return
         until = began + float(self.asked["seconds"]) * len(edits) / len(self.asked["edits"])
-        found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: []}
+        found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: [], UNMADE: []}
         seen = deaths = 0
         while seen < len(edits) and deaths < DEATHS and time.monotonic() < until:
             for verdict in self._in_fork(lambda start=seen: _verdicts(looking, edits[start:], until)):  # type: ignore[misc]
@@ -188,8 +188,10 @@ class Screening:
     def _end(self, error: BaseException | None) -> bytes:
         """What the end of a fork's script says of its changes."""
         assert self._parts is not None
-        if self._lost or any(part["line"] not in self._met for part in self._parts):
+        if self._lost:
             return UNKNOWN
+        if any(part["line"] not in self._met for part in self._parts):
+            return UNMADE
         if error is None or (isinstance(error, SystemExit) and not error.code):
             return AGREES
         return DIFFERS + type(error).__name__.encode()
@@ -200,7 +202,9 @@ class Screening:
         self._answer("_idle", 0.0)
         if not self._told:
             why = self._why or "nothing found the result of the last launch before it wrong"
-            self.context.emit("screen", agrees=[], differs=[], unknown=[], seen=0, left=0, why=why, seconds=0.0)
+            self.context.emit(
+                "screen", agrees=[], differs=[], unknown=[], unmade=[], seen=0, left=0, why=why, seconds=0.0
+            )
 
     def _answer(self, which: str, seconds: float) -> bytes:
         """What the fork with other values, or that in which results are made up, says within a time; it is done then."""
@@ -215,7 +219,7 @@ class Screening:
         """`left`: changes that were not for this way to look at."""
         self._told = True
         self.context.emit(
-            "screen", agrees=found[AGREES], differs=found[DIFFERS], unknown=found[UNKNOWN], seen=seen, left=left,
+            "screen", agrees=found[AGREES], differs=found[DIFFERS], unknown=found[UNKNOWN], unmade=found[UNMADE], seen=seen, left=left,
             seconds=round(seconds, 3),
         )  # fmt: skip
 
@@ -263,7 +267,7 @@ class Screening:
         unchanged = self._go_on_with([], float(self.asked["limit"]))
         if self._parts is not None:
             return
-        found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: []}
+        found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: [], UNMADE: []}
         seen = 0
         if not unchanged.startswith(DIFFERS):
             self._why = "run again, the script does not fail"
@@ -275,7 +279,7 @@ class Screening:
             said = self._go_on_with(parts, limit)
             if self._parts is not None:
                 return
-            found[AGREES if said == AGREES else DIFFERS if said == unchanged else UNKNOWN].append(number)
+            found[said if said in (AGREES, UNMADE) else DIFFERS if said == unchanged else UNKNOWN].append(number)
             seen += 1
         again = self._go_on_with([], limit)
         if self._parts is not None:
@@ -306,6 +310,8 @@ class Screening:
             ours = [part for part in self._parts if kernel.has(part["line"])]
             self._met |= {part["line"] for part in ours}
             return kernel.with_parts(ours) if ours else func
+        except rebuilt.NotRebuilt:
+            self._leave(UNMADE)
         except Exception:  # noqa: BLE001 - whatever the frontend says of a text that makes no sense
             self._leave(UNKNOWN)
 
@@ -362,4 +368,7 @@ def _verdicts(looking: replay.Replay, edits: Sequence[Any], until: float) -> Ite
     for _, parts in edits:
         if time.monotonic() > until:
             return
-        yield {True: AGREES, False: DIFFERS, None: UNKNOWN}[looking.agrees(parts)]
+        try:
+            yield {True: AGREES, False: DIFFERS, None: UNKNOWN}[looking.agrees(parts)]
+        except rebuilt.NotRebuilt:
+            yield UNMADE

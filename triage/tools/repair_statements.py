@@ -68,6 +68,7 @@ def run(work: Work) -> Result:
         Fact("repair.tried", found.tried, source=SPEC.name),
         Fact("repair.statements", len(found.edits), source=SPEC.name),
     )
+    found = replace(found, perhaps_meant=start.perhaps_meant)
     if not wrote:
         found = replace(found, derived=True)
     text = candidate.source.splitlines()

@@ -26,7 +26,7 @@ from triage.experiment.repairs.places import edit_place
 from triage.experiment.repairs.scope import Scope
 from triage.experiment.repairs.sizes import other_sizes
 from triage.experiment.repairs.sums import edit_sums
-from triage.experiment.repairs.syntax import OF_NUMBERS, SIMPLE, directs, expressions, target_names
+from triage.experiment.repairs.syntax import OF_NUMBERS, SIMPLE, directs, expressions, launches, target_names
 from triage.experiment.repairs.synthesis import edit_freely, pairs
 from triage.experiment.repairs.text import Text
 from triage.experiment.repairs.values import edit_assignment
@@ -88,9 +88,14 @@ def _distinct(edits: Sequence[Edit]) -> list[Edit]:
 
 
 def _kernel_functions(tree: ast.Module, lines: frozenset[int]) -> list[ast.FunctionDef]:
-    """The outermost functions with a statement of a kernel."""
+    """The outermost functions with a statement of a kernel, and those of the module that a kernel calls to say something of its indices."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     holding = [f for f in functions if lines & set(range(f.lineno, (f.end_lineno or f.lineno) + 1))]
+    kernels = [n for f in holding for n in ast.walk(f) if isinstance(n, ast.With) and launches(n)]
+    asked = {
+        n.func.id for k in kernels for n in ast.walk(k) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
+    holding += [f for f in functions if f.name in asked and f not in holding]
     return [f for f in holding if not any(g is not f and f in ast.walk(g) for g in holding)]
 
 
