@@ -108,6 +108,16 @@ FAILS = {
         "n = 0\ntry:\n    torch.testing.assert_close(b, ref)\nexcept AssertionError as error:\n    n += 1\nsys.exit(n)",
         "torch.testing.assert_close",
     ),
+    "a reference in the check": ("assert (b - torch.add(a, a)).abs().max() < 1e-3", "assert"),
+    "a method in the check": (
+        "e = (b - a.mul(2).sum(0, keepdim=True).expand(64, -1) - a.mul(2) + a.mul(2).sum(0, keepdim=True)).abs().max()\nassert (b - a.mul(2.0)).norm() < 1e-3, e",
+        "assert",
+    ),
+    "a title and a scale": (
+        "def check(name, scale, got, want):\n    d = ((got - want) / scale).abs().max()\n    print(name, d)\n    return bool(d < 1e-3)\n\n"
+        "bad = [] if check('x', 2.0, b, ref) else ['x']\nif bad:\n    sys.exit(1)",
+        "exit",
+    ),
     "the worse of two": (
         "bad = []\nnear = ref[:, :32] * 1.0000001\ne = (b[:, :32] - near).abs().max().item()\nif e > 1e-3:\n    bad.append('left')\n"
         "d = (b - ref).abs().max().item()\nif d > 1e-3:\n    bad.append('all')\nassert not bad",

@@ -32,6 +32,15 @@ PURE = frozenset(
     {"float", "double", "half", "bfloat16", "int", "long", "to", "type", "cpu", "cuda", "numpy", "astype", "detach", "clone"}
     | {"contiguous", "reshape", "view", "flatten", "ravel", "squeeze", "unsqueeze", "t", "transpose", "permute"}
 )  # fmt: skip
+#: functions and methods of torch that references are made of: they compute a tensor of others, and nothing of them is random
+COMPUTES = frozenset(
+    {"softmax", "log_softmax", "sigmoid", "tanh", "relu", "gelu", "silu", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "square", "pow"}
+    | {"matmul", "mm", "bmm", "einsum", "linear", "sum", "mean", "amax", "amin", "cumsum", "cumprod", "logsumexp", "prod", "outer", "dot", "mv"}
+    | {"layer_norm", "rms_norm", "group_norm", "normalize", "conv1d", "conv2d", "conv3d", "conv_transpose2d", "maximum", "minimum", "where"}
+    | {"clamp", "abs", "neg", "sin", "cos", "erf", "add", "sub", "mul", "div", "masked_fill", "tril", "triu", "flip", "roll", "repeat_interleave"}
+    | {"expand", "repeat", "index_select", "gather", "scaled_dot_product_attention", "cross_entropy", "avg_pool2d", "max_pool2d", "pad"}
+    | {"interpolate", "embedding", "one_hot", "cat", "stack", "unflatten", "movedim", "swapaxes", "type_as", "softplus", "leaky_relu", "var", "std"}
+)  # fmt: skip
 OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.MatMult: operator.matmul,
@@ -557,7 +566,7 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield node.left, node.right
     elif isinstance(node, ast.Compare) and len(node.comparators) == 1:
         yield node.left, node.comparators[0]
-    elif isinstance(node, ast.Call) and len(node.args) >= 2:
+    elif isinstance(node, ast.Call) and len(node.args) >= 2 and _called(node) not in COMPUTES - {"sub"}:
         yield from itertools.pairwise(node.args)  # a check of the script's own may take a title first
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
         yield node.func.value, node.args[0]  # `out.sub(ref)`
@@ -644,9 +653,10 @@ def _evaluate(node: ast.expr | None, frame: types.FrameType) -> Any:
     if isinstance(node, ast.Attribute):
         base = _evaluate(node.value, frame)
         return getattr(base, node.attr) if node.attr in VIEWS else vars(base)[node.attr]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PURE:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PURE | COMPUTES:
         base = _evaluate(node.func.value, frame)
-        if not hasattr(base, "dtype"):
+        of_torch = getattr(base, "__name__", "") in ("torch", "torch.nn.functional", "torch.linalg", "torch.special")
+        if not (of_torch if isinstance(base, types.ModuleType) else hasattr(base, "dtype")):
             raise LookupError(node.func.attr)
         options = {k.arg: _evaluate(k.value, frame) for k in node.keywords if k.arg}
         return getattr(base, node.func.attr)(*(_evaluate(a, frame) for a in node.args), **options)
