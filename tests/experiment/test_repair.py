@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triage.experiment.repair_search import Repaired, Search
+from triage.experiment.repair_search import Repaired, Search, _vanished
 from triage.experiment.repairs import KINDS, MOVABLE, SYNTHETIC, Edit, edits, further_edits, host_edits, other_sizes
 from triage.experiment.repairs.edit import PAIRED
 from triage.experiment.repairs.parts import Statements
 from triage.experiment.screen import Screened
 from triage.experiment.scripts import Candidate
+from triage.experiment.twin import Compared, TwinRun
+from triage.model import Place
 from triage.tools.repair_statements import _hazards
 
 GEMM = """
@@ -770,3 +772,86 @@ def test_a_torn_script_never_raises(at: int, length: int) -> None:
     torn = GEMM[:at] + GEMM[at + length :]
     for edit in (*edits(torn, range(1, 60))[:20], *host_edits(torn)):
         edit.apply(torn)
+
+
+VANISHING = {  # the largest that is expected before and after a change, with which absolute tolerance, and whether that is no agreement
+    "as large as before": (3.0, 3.0, 1e-5, False),
+    "nothing any more": (3.0, 0.0, 0.0, True),
+    "less than the tolerance": (3.0, 1e-6, 1e-5, True),
+    "nothing from the start": (0.0, 0.0, 0.0, False),
+    "small from the start": (1e-6, 1e-6, 1e-5, False),
+}
+
+
+@pytest.mark.parametrize("case", VANISHING)
+def test_results_that_agree_because_they_vanish_do_not_count(case: str) -> None:
+    before, after, atol, vanished = VANISHING[case]
+
+    def run(matched: bool, largest: float) -> TwinRun:
+        at = Place("kernel.py", 30)
+        told = Compared("m1", "torch.testing.assert_close", at, matched, {"rtol": 1e-3, "atol": atol}, largest=largest)
+        return TwinRun(1, {}, (told,), 0, (), 0, not matched, "succeeded" if matched else "failed")
+
+    assert _vanished(run(False, before), run(True, after)) is vanished
+
+
+FREE = """
+import tilelang
+import tilelang.language as T
+
+LOG2E = 1.44269504
+
+
+def window(o, size):
+    lo = T.max(o * 2 - 1, 0)
+    hi = T.min(lo + 3, size)
+    return lo, hi
+
+
+def make(M, N, group, end):
+    @T.macro
+    def taps(o, to, i):
+        to[i] = o * 0.5 - 0.5
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float16"), Where: T.Tensor((M,), "int32"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(M, threads=128) as bx:
+            total = T.alloc_fragment((1,), "float32")
+            for k in T.serial(T.ceildiv(N, group)):
+                for j in T.Parallel(group):
+                    part = A[bx, k * group + j] * LOG2E
+                    taps(j, total, 0)
+                    if j < group:
+                        C[bx, (k * group) // end] = T.if_then_else(A[bx, j] == total[0], part, A[bx, k])
+                    total[0] += 1.0
+                    C[bx, j] = T.cast(A[bx, j] * A[bx, k], "float32") + part
+                    lo, hi = window(j, N)
+
+    return main
+"""
+#: what a statement may be meant to say
+MEANT = (
+    "hi = T.min((o * 2 - 1) + 3, size)",
+    "to[i] = T.max(o * 0.5 - 0.5, 0)",
+    "for k in T.serial(T.ceildiv(N, end)):",
+    "if j < end:",
+    "if (j < group) and j == 0:",
+    "C[bx, (k * group + j) // end] = T.if_then_else(A[bx, j] == total[0], part, A[bx, k])",
+    "C[bx, (k * group) // end] = T.if_then_else(j == Where[bx], part, A[bx, k])",
+    "total[0] += T.if_then_else(j < group, 1.0, 0)",
+    'C[bx, j] = (T.cast(A[bx, j], "float32") * T.cast(A[bx, k], "float32")) + part',
+    'C[bx, j] = T.cast(A[bx, j] * A[bx, k], "float32") + ((part) / LOG2E)',
+    'C[bx, j] = ((T.cast(A[bx, j] * A[bx, k], "float32")) * part) + part',
+)
+
+
+def test_what_can_be_put_together_from_the_names_around_is_among_the_further_edits() -> None:
+    source = FREE.replace("for k in", "Where[bx] = 0\n            for k in", 1)
+    lines = range(17, 40)
+    usual = edits(source, lines)
+    texts = {
+        line.strip()
+        for edit in (*usual, *further_edits(source, lines, usual))
+        for line in edit.apply(source).splitlines()
+    }
+    assert [line for line in MEANT if line not in texts] == []

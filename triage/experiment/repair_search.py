@@ -14,7 +14,7 @@ from triage.experiment.errors import read_events
 from triage.experiment.repairs import LESS_USUAL, MOVABLE, SYNTHETIC, Edit, other_sizes
 from triage.experiment.screen import Screened, screened
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
-from triage.experiment.twin import TwinRun, read
+from triage.experiment.twin import Compared, TwinRun, read
 
 #: other inputs with which an edit has to agree, too
 SEEDS = (1, 2)
@@ -271,6 +271,8 @@ class Search:
         wrong = {c.function for c in self.start.comparisons if not c.matched and is_by_function(c.function)}
         if run.nan > self.start.nan or _worst(run) - _worst(self.start):
             return False  # a check of the largest error does not see NaN
+        if _vanished(self.start, run):
+            return False
         return run.passes and run.computed >= self.start.computed and wrong <= {c.function for c in run.comparisons}
 
 
@@ -278,6 +280,16 @@ def _worst(run: TwinRun) -> set[tuple[str, str]]:
     """What no right kernel does, by kind and buffer."""
     found = {(str(h.get("kind")), str(h.get("buffer"))) for h in run.happenings}
     return {(kind, buffer) for kind, buffer in found if kind not in HARMLESS}
+
+
+def _vanished(start: TwinRun, run: TwinRun) -> bool:
+    """Whether what is expected is now so small that its tolerance lets anything as small pass, and was not before: it was computed of a result."""
+
+    def is_nothing(compared: Compared) -> bool:
+        return compared.largest is not None and compared.largest <= float(compared.tolerance.get("atol") or 0.0)
+
+    before = {(c.function, c.at) for c in start.comparisons if c.largest is not None and not is_nothing(c)}
+    return any(c.matched and is_nothing(c) and (c.function, c.at) in before for c in run.comparisons)
 
 
 def _rarest(passing: Sequence[Edit]) -> int:

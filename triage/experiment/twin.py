@@ -37,7 +37,7 @@ class Compared:
     #: the blob of its mask of wrong elements, where that is small enough to keep
     mask: str | None = None
     shape: tuple[int, ...] = ()
-    #: of a comparison that agreed: the largest magnitude that was expected
+    #: the largest magnitude that was expected
     largest: float | None = None
     #: of one that failed: its answer comes to nothing but a text that people read ("told"), which says that something is wrong ("wrong")
     only_told: str = ""

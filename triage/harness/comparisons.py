@@ -231,12 +231,12 @@ class Comparisons:
                 vacuous = _vacuous(actual, expected, matched and bool(bounds.get("equal_nan")))
                 about: dict[str, Any] = {"shape": list(actual.shape), "dtype": _dtype(actual), "vacuous": vacuous}
                 about["tolerance"] = bounds | {"rtol": rtol, "atol": atol}
+                about["largest"] = mismatch.largest(expected)
                 if matched:
                     first, second, writers = self._sides(actual, expected)
                     about["written"] = _written(writers)
                     about |= self._reference64(first, second, None, rtol, atol)
                     about |= self._let_through(actual, expected, rtol, atol, bounds)
-                    about["largest"] = mismatch.largest(expected)
                 told = told if told and "let_through" not in about else about
                 if matched or actual.shape != expected.shape:
                     continue
