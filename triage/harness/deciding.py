@@ -313,11 +313,8 @@ def _follow(decision: Decision) -> None:
 
 
 def _made(step: Step, name: str) -> list[Step]:
-    """What binds a name that a step reads or may fill what it stands for, then the conditions under which that happens.
-
-    if err > 1e-2:
-        bad.append(shape)                # `bad` rests on `err`, though nothing of it is in the list
-    """
+    """What binds a name that a step reads or may fill what it stands for, then the conditions under which that happens: in
+    `if err > 1e-2: bad.append(shape)`, `bad` rests on `err`, though nothing of it is in the list."""
     scope = _scope(step.frame)
     made, conditions = [], []
     for node in [*_bound(scope, name), *_filled(scope, name)]:
@@ -598,12 +595,11 @@ def _truth(node: ast.AST, frame: types.FrameType) -> bool | None:
 def _number(node: ast.expr, frame: types.FrameType) -> float | None:
     """A number, or that of a tensor of one element, also where it is reduced to one: `(out - ref).abs().max().item()`."""
     value: Any = value_of(node, frame)
-    if value is UNKNOWN and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        inner = _tensor(node, frame)
-        value = UNKNOWN if inner is None else inner
     try:
-        return float(value) if not isinstance(value, (str, bytes)) and value is not UNKNOWN else None
-    except (TypeError, ValueError, RuntimeError):
+        if value is UNKNOWN and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            value = _tensor(node, frame)
+        return None if value is None or value is UNKNOWN or isinstance(value, (str, bytes)) else float(value)
+    except (TypeError, ValueError, RuntimeError):  # of many elements, or of a type that is not reduced so: no number
         return None
 
 
