@@ -826,6 +826,10 @@ def make(M, N, group, end):
                     total[0] += 1.0
                     C[bx, j] = T.cast(A[bx, j] * A[bx, k], "float32") + part
                     lo, hi = window(j, N)
+                    at = k * 2 - 1
+                    row = Where[bx * 2]
+                    if at * M + row < N:
+                        total[0] = A[0, row]
 
     return main
 """
@@ -835,6 +839,8 @@ MEANT = (
     "to[i] = T.max(o * 0.5 - 0.5, 0)",
     "for k in T.serial(T.ceildiv(N, end)):",
     "if j < end:",
+    "if (at * M + row < N) and (at >= 0 and at < N):",
+    "total[0] = A[0, (bx * 2)]",
     "if (j < group) and j == 0:",
     "C[bx, (k * group + j) // end] = T.if_then_else(A[bx, j] == total[0], part, A[bx, k])",
     "C[bx, (k * group) // end] = T.if_then_else(j == Where[bx], part, A[bx, k])",

@@ -83,9 +83,12 @@ def edit_name(draft: Draft, statement: ast.stmt, node: ast.Name, index: bool) ->
 
 
 def edit_by_definition(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
-    """What a name was bound to, before that was limited: `lo + size` may mean the `lo` that is not at least 0."""
+    """What a name was bound to, before that was limited: `lo + size` may mean the `lo` that is not at least 0; or, of what was read from a
+    table, at which place of it."""
     value = draft.scope.definition(node.id, statement)
     draft.family = "definition"
+    if isinstance(value, ast.Subscript) and len(indices_of(value)) == 1 and not isinstance(value.slice, ast.Slice):
+        draft.swap(statement, node, held(value.slice, draft.text.of(value.slice)), "index", RARE)
     for inner in value.args if isinstance(value, ast.Call) and called(value) in ("max", "min") else ():
         if not isinstance(inner, ast.Constant):
             draft.swap(statement, node, held(inner, draft.text.of(inner)), "bounds", RARE)

@@ -30,7 +30,7 @@ UNARY = ("round", "floor", "ceil", "trunc", "abs", "exp", "exp2", "log", "log2",
 #: widths of packed integers with a sign
 SIGNED = (4, 8)
 #: so many names of each sort, elements of other buffers, other conditions and other indices are tried in one place
-COUNTERS, SIZES, LOADS, CONDITIONS, INDICES = 6, 8, 10, 10, 20
+COUNTERS, SIZES, LOADS, CONDITIONS, INDICES, NAMED = 6, 8, 10, 10, 20, 4
 #: so many pairs of the usual edits of one statement
 PAIRS = 500
 
@@ -104,6 +104,8 @@ class _Around:
             for name in target_names(node)
             if name in scope.scalars
         ]
+        #: names of what is computed for indices, which may lie outside
+        self.indexing = [name for name in dict.fromkeys(reversed(scalars)) if name not in _computed(inside)][:NAMED]
         #: names of values, the nearest first
         self.values = [name for name in dict.fromkeys(reversed(scalars)) if name in _computed(inside)]
         self.counters = list(dict.fromkeys([*loops, *scope.blocks, *scalars, *given]))
@@ -282,6 +284,7 @@ def _conditions(around: _Around, node: ast.expr) -> list[str]:
     near = [name for name in around.counters if name in names_in(node)] or around.counters[:2]
     found += [f"{name} < {size}" for name in near[:3] for size in around.sizes[:SIZES]]
     found += [f"{name} == 0" for name in around.counters[:COUNTERS]]
+    found += [f"({name} >= 0 and {name} < {size})" for name in around.indexing for size in around.sizes[:SIZES]]
     found += [f"{name} == {size} - 1" for name in near[:3] for size in around.sizes[:SIZES]]
     found += [f"{one} {sign} {other}" for one, other in itertools.pairwise(near[:3]) for sign in (">=", "<=", ">", "<")]
     return list(dict.fromkeys(found))
