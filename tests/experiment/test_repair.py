@@ -347,6 +347,39 @@ def test_tensors_that_the_body_declares_are_no_sizes_and_take_parts_too() -> Non
     assert not {"`block` as `x`", "`block` as `cos`"} & {edit.says for edit in edits(TENSORS_IN_BODY, [9])}
 
 
+def test_so_are_those_that_an_annotation_with_brackets_declares() -> None:
+    source = TENSORS_IN_BODY.replace("T.Tensor((length, dim), T.float32)", "T.Tensor[[length, dim], T.float32]")
+    assert [edit.says for edit in edits(source, [9])] == [edit.says for edit in edits(TENSORS_IN_BODY, [9])]
+
+
+MASKS = """
+@tilelang.jit
+def shifted(x, zero: int, block=32):
+    M, K = T.const("M, K")
+    x: T.Tensor[[M, K], T.int8]
+    y = T.empty((M, K), T.float32)
+    with T.Kernel(T.ceildiv(M, block)) as bx:
+        tile = T.alloc_shared((block, block), T.int8)
+        wide = T.alloc_fragment((block, block), T.float32)
+        top = T.alloc_fragment((block,), T.float32)
+        place = T.alloc_fragment((block,), T.int32)
+        for k in T.serial(T.ceildiv(K, block)):
+            T.copy(x[bx * block, k * block], tile)
+            for i, j in T.Parallel(block, block):
+                wide[i, j] = T.cast(tile[i, j], T.float32) - zero
+            for i, j in T.Parallel(block, block):
+                wide[i, j] = T.if_then_else(wide[i, j] == top[i], 0.0, wide[i, j])
+    return y
+"""
+
+
+def test_what_counts_may_end_with_the_tensor_or_be_the_one_element_that_was_found() -> None:
+    lines = {line for edit in edits(MASKS, range(8, 17)) for line in changed(edit, MASKS)}
+    assert "wide[i, j] = T.if_then_else((k * block) + j < K, T.cast(tile[i, j], T.float32) - zero, 0)" in lines
+    assert "wide[i, j] = T.if_then_else((bx * block) + i < M, T.cast(tile[i, j], T.float32) - zero, 0)" in lines
+    assert "wide[i, j] = T.if_then_else(j == place[i], 0.0, wide[i, j])" in lines
+
+
 PERSISTENT = """
 def make(batch, M, N, K):
     @T.prim_func

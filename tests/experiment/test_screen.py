@@ -66,10 +66,16 @@ HELPER = (
     f"    good = True\n    for rows in (8, 24):\n        good &= check('case', scaled(rows, 32, 8)(a[:rows], s), ({WANT})[:rows])\n"
     "    assert good, 'differs'"
 )
+EARLY = (
+    "def wrong(got, want):\n        return ((got - want).abs() > 1e-5).sum().item()\n    bad = []\n"
+    "    for rows in (8, 24, 16):\n        some = s if rows == 24 else s * 0 + 1\n"
+    f"        if wrong(scaled(rows, 32, 8)(a[:rows], some), ({WANT.replace('* s', '* some')})[:rows]):\n            bad.append(rows)\n"
+    "    assert not bad, bad"
+)
 CHAIN = f"b = scaled(24, 32, 8)(torch.rand(24, 32, device='cuda'), s * 0 + 1)\n    c = scaled(24, 32, 8)(a + b * 0, s)\n    torch.testing.assert_close(c, {WANT})"
-WAYS = {"one": ONE, "own": OWN, "loop": LOOP, "in-place": IN_PLACE, "cases": CASES, "helper": HELPER, "chain": CHAIN}
+WAYS = {"one": ONE, "own": OWN, "loop": LOOP, "in-place": IN_PLACE, "cases": CASES, "helper": HELPER, "early": EARLY, "chain": CHAIN}
 #: ways in which the launch that is found wrong is computed alone, though others came before it
-ALONE = ("loop", "cases")
+ALONE = ("loop", "cases", "helper", "early")
 
 
 @pytest.fixture

@@ -280,7 +280,9 @@ class Capture:
         stored = [(name, value) for name, value in inputs if name in kernel["_triage_stored"]]
         stored += zip(kernel["_triage_returned"], outputs.returned(result), strict=False)
         stored = [(name, getattr(value, "payload", value)) for name, value in stored]  # of a virtual device's tensor
-        self.outputs.note(launch, kernel["_triage_id"], kernel["_triage_name"], stored)
+        written = {id(value) for _, value in stored}
+        read = [value for value in (getattr(value, "payload", value) for value in args) if id(value) not in written]
+        self.outputs.note(launch, kernel["_triage_id"], kernel["_triage_name"], stored, read)
 
     def asked(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Around `JITImpl.get_tir`: that function of the script was used, whatever comes of it."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from . import errors, sources
 from .deciding import Passed
+from .meetings import Meetings
 
 #: failed comparisons that are told for one line of the script; a loop may make thousands
 LIMIT = 32
@@ -76,6 +77,7 @@ class Comparisons:
         self._numbers = itertools.count(1)
         self._counts: Counter[tuple[Any, ...]] = Counter()
         self._local = threading.local()
+        self.meetings = Meetings(context)
         #: what was told, the last last
         self.told: list[Comparison] = []
         #: ways through the script on which made-up values were compared
@@ -146,7 +148,7 @@ class Comparisons:
 
     def _asked(self, known: Function) -> bool:
         """Whether the script compares, and not a package within itself."""
-        if getattr(self._local, "inside", False):
+        if self.is_within():
             return False
         if known.asserts:
             return True
@@ -160,12 +162,20 @@ class Comparisons:
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
         """What this thread compares inside is not told."""
-        before = getattr(self._local, "inside", False)
+        before = self.is_within()
         self._local.inside = True
         try:
             yield
         finally:
             self._local.inside = before
+
+    def is_within(self) -> bool:
+        """Whether this thread compares inside of something that is told as a whole, or not at all."""
+        return bool(getattr(self._local, "inside", False))
+
+    def users(self) -> list[tuple[Any, int]]:
+        """The user's frames that are running, each with its line, the innermost last."""
+        return _users(self.context)
 
     # --------------------------------------------------------------------------------------------------- telling
 
@@ -257,17 +267,18 @@ class Comparisons:
         atol: float | None = None,
         bounds: dict[str, Any] | None = None,
         near: float | None = None,
+        launch: Any = None,
     ) -> dict[str, Any]:
         """The pattern of the wrong elements, and which operand a launch wrote: that one counts as the actual one.
 
-        `near`: the error that would be small enough, where no tolerance is known.
+        `near`: the error that would be small enough, where no tolerance is known; `launch`: the one that wrote it, if not the last.
         """
         from . import mismatch
 
         asked = (actual, expected)
         actual, expected, writers = self._sides(actual, expected)
         tolerance = (0.0, near) if rtol is None and near is not None else (rtol, atol)
-        self._screen(actual, expected, writers[0], actual is asked[1], *tolerance, bounds)
+        self._screen(actual, expected, writers[0], actual is asked[1], *tolerance, bounds, launch)
         summary, mask = mismatch.summarize(actual, expected, wrong)
         written = [writer.dtype for writer in writers[:1] if writer is not None]
         summary["differences"] = mismatch.differences(actual, expected, written)
@@ -278,13 +289,14 @@ class Comparisons:
         return told
 
     def _screen(
-        self, actual: Any, expected: Any, writer: Any, turned: bool, rtol: float | None, atol: float | None, bounds: Any
-    ) -> None:
+        self, actual: Any, expected: Any, writer: Any, turned: bool, rtol: float | None, atol: float | None, bounds: Any,
+        launch: Any,
+    ) -> None:  # fmt: skip
         """Look at changes of the kernel that wrote what is compared, if this run is asked to; `turned`: the script names it last."""
         output = writer.tensor() if writer is not None and self.context.screening is not None else None
         if output is not None and rtol is not None and atol is not None and actual.shape == expected.shape:
             with self.context.guarded("look at changes of a kernel"):
-                self.context.screening.compared(actual, output, expected, rtol, atol, bounds or {}, turned)
+                self.context.screening.compared(actual, output, expected, rtol, atol, bounds or {}, turned, launch)
 
     def _let_through(
         self, actual: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any]
@@ -406,20 +418,30 @@ class Comparisons:
                 apart.append((far.rounding, operands))
         # where several results were compared, what only rounding tells apart is hardly what failed
         chosen = next((one for rounding, one in apart if not rounding), apart[0][1] if apart else None)
-        return None if chosen is None else self._own(decision, chosen, bounds)
+        if chosen is not None:
+            said = sources.digest(list(chosen.steps), decision.users, self.context.is_user)
+            return self._own(decision, tensor_of(chosen.one), tensor_of(chosen.other), chosen.exact, said, bounds)
+        for met in self.meetings.rest_under(decision):
+            with self._unfollowed():
+                far = mismatch.how_far(met.one, met.other)
+            if far.beyond(bounds) and not far.rounding:
+                return self._own(decision, met.one, met.other, met.exact, met.sources, bounds, met.launch)
+        return None
 
-    def _own(self, decision: Any, operands: Any, bounds: list[float]) -> str:
+    def _own(
+        self, decision: Any, actual: Any, expected: Any, exact: bool, said: str, bounds: list[float], launch: Any = None
+    ) -> str:
+        """Tell what the script compared by its own arithmetic: where it `said` what that came from, and the launch, if it is not the last."""
         from . import mismatch
 
-        actual, expected = tensor_of(operands.one), tensor_of(operands.other)
         about: dict[str, Any] = {"shape": list(actual.shape), "dtype": _dtype(actual)}
-        about["tolerance"] = {"bounds": bounds} if bounds or not operands.exact else {"rtol": 0.0, "atol": 0.0}
+        about["tolerance"] = {"bounds": bounds} if bounds or not exact else {"rtol": 0.0, "atol": 0.0}
         about["vacuous"] = _vacuous(actual, expected, False)
-        about["sources"] = sources.digest(list(operands.steps), decision.users, self.context.is_user)
+        about["sources"] = said
         with self._unfollowed():
             wrong = mismatch.largely_wrong(actual, expected)
             near = mismatch.how_far(actual, expected).mended(bounds)
-        about |= self._mismatch(actual, expected, wrong, near=near)
+        about |= self._mismatch(actual, expected, wrong, near=near, launch=launch)
         return self._emit(decision.kind, False, decision.through, about).id
 
 

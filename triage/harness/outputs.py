@@ -46,9 +46,13 @@ class Outputs:
     def __init__(self, keep: bool = False) -> None:
         self._written: list[Written] = []
         self._kept: collections.deque[Any] = collections.deque(maxlen=KEPT if keep else 0)
+        self._given: collections.deque[Any] = collections.deque(maxlen=LIMIT)
 
-    def note(self, launch: str, kernel: str, name: str, stored: Iterable[tuple[str, Any]]) -> None:
-        """A launch of a kernel has returned, and these of its arguments and results, by name, it wrote."""
+    def note(
+        self, launch: str, kernel: str, name: str, stored: Iterable[tuple[str, Any]], given: Iterable[Any] = ()
+    ) -> None:
+        """A launch of a kernel has returned, and these of its arguments and results, by name, it wrote; others it was only given."""
+        self._given.extend(weakref.ref(tensor) for tensor in given if hasattr(tensor, "untyped_storage"))
         for argument, tensor in stored:
             if hasattr(tensor, "untyped_storage"):
                 memory = tensor.untyped_storage().data_ptr()
@@ -61,6 +65,12 @@ class Outputs:
         memory = tensor.untyped_storage().data_ptr()
         same = next((written for written, _ in self._alive() if written.memory == memory), None)
         return same or next(self._copied(tensor), None)
+
+    def is_given(self, tensor: Any) -> bool:
+        """Whether a launch only read the memory of a tensor."""
+        memory = tensor.untyped_storage().data_ptr()
+        alive = (given() for given in self._given)
+        return any(one is not None and one.untyped_storage().data_ptr() == memory for one in alive)
 
     def _alive(self) -> Iterator[tuple[Written, Any]]:
         for written in reversed(self._written):

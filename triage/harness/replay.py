@@ -1,4 +1,4 @@
-"""The only launch of a script computed again with a changed kernel, and what came of it held against what the script compared it with."""
+"""A launch of a script computed again with a changed kernel, and what came of it held against what the script compared it with."""
 
 from __future__ import annotations
 
@@ -25,9 +25,13 @@ class NotReplayed(Exception):
 
 
 class Launch:
-    """What a launch began with; its memory is that of the script's tensors. Raises `NotReplayed`."""
+    """What a launch began with, the `number`th of the script; its memory is that of the script's tensors. Raises `NotReplayed`."""
 
-    def __init__(self, func: Any, arrays: Sequence[Any], fresh: Collection[int]) -> None:
+    def __init__(self, number: int, func: Any, arrays: Sequence[Any], fresh: Collection[int]) -> None:
+        self.number = number
+        #: the script found a difference in what it wrote; digests of what is compared if it wrote other values
+        self.differs = False
+        self.met: set[bytes] = set()
         self.func, self.fresh, self.live = func, frozenset(fresh), list(arrays)
         self.cost = 0.0
         own = [array for array in arrays if isinstance(array, numpy.ndarray)]

@@ -84,8 +84,7 @@ class Screening:
             self._look_at_scripts()
         if self._parts is not None:
             return self._changed(func)
-        self._answer("_probe", 0.0)
-        self._launch = None
+        self._leave_behind()
         if self._launches == 1 and not self.asked["whole"]:
             self._idle = self._fork()
             self._idling = not self._idle[1]
@@ -94,7 +93,7 @@ class Screening:
         self._funcs.append(func)
         if self._launches <= LAUNCHES and not self.asked["whole"] and not self._told:
             try:
-                self._launch = replay.Launch(func, arrays, fresh)
+                self._launch = replay.Launch(self._launches, func, arrays, fresh)
             except replay.NotReplayed as why:
                 self._why = str(why)
         return func
@@ -122,21 +121,25 @@ class Screening:
         self._lost, self._launch, self._why = True, None, "a launch was not computed"
 
     def compared(
-        self, actual: Any, output: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any], turned: bool
-    ) -> None:
-        """The script found that `actual`, which comes of `output` of a launch, differs from what is expected."""
+        self, actual: Any, output: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any], turned: bool,
+        launch: replay.Launch | None = None,
+    ) -> None:  # fmt: skip
+        """The script found that `actual`, which comes of `output` of a launch, the last one if no other is named, differs from what is expected."""
         if self.scrambled:
             self.meets(expected)
-        if self.asked["whole"] or self._told or self._launch is None or self.scrambled:
+        launch = launch or self._launch
+        if self.asked["whole"] or self._told or launch is None or self.scrambled:
             return
         began = time.monotonic()
         try:
-            target = replay.compared(self._launch, actual, output, expected, rtol, atol, bounds, turned)
-            if _digest(expected) not in _digests(self._answer("_probe", float(self.asked["limit"]))):
+            target = replay.compared(launch, actual, output, expected, rtol, atol, bounds, turned)
+            if launch is self._launch:
+                launch.met = _digests(self._answer("_probe", float(self.asked["limit"])))
+            if _digest(expected) not in launch.met:
                 raise replay.NotReplayed("what is expected depends on the result, or that is not compared as it is")
-            kernel = rebuilt.Kernel(self._launch.func, self.names, self.script)
-            edits = self._of_this_launch(kernel)
-            looking = replay.Replay(self._launch, kernel, target)
+            kernel = rebuilt.Kernel(launch.func, self.names, self.script)
+            edits = self._of_this_launch(launch, kernel)
+            looking = replay.Replay(launch, kernel, target)
         except (replay.NotReplayed, rebuilt.NotRebuilt) as why:
             self._why = str(why)
             return
@@ -151,21 +154,34 @@ class Screening:
                 deaths, seen = deaths + 1, seen + 1
         self._tell(found, seen, time.monotonic() - began, left=len(self.asked["edits"]) - len(edits))
 
-    def _of_this_launch(self, kernel: rebuilt.Kernel) -> Sequence[Any]:
+    def _of_this_launch(self, launch: replay.Launch, kernel: rebuilt.Kernel) -> Sequence[Any]:
         """The changes that no launch before this one has a part in: all, where it begins with nothing that an earlier one computed, else those
         of statements that no kernel launched earlier has. Raises `NotReplayed` if there are none."""
-        assert self._launch is not None
         edits: Sequence[Any] = self.asked["edits"]
-        begin = _begin(self._launch.begin(), self._launch.fresh)
-        if self._launches == 1 or begin in _digests(self._answer("_idle", float(self.asked["limit"]))):
+        begin = _begin(launch.begin(), launch.fresh)
+        if launch.number == 1 or begin in _digests(self._answer("_idle", float(self.asked["limit"]))):
             return edits
-        before = [rebuilt.Kernel(func, self.names, self.script) for func in self._funcs[:-1]]
+        before = [rebuilt.Kernel(func, self.names, self.script) for func in self._funcs[: launch.number - 1]]
         lines = {line for line in {part["line"] for _, parts in edits for part in parts} if kernel.has(line)}
         lines -= {line for line in lines if any(one.has(line) for one in before)}
         ours = [edit for edit in edits if all(part["line"] in lines for part in edit[1])]
         if not ours:
             raise replay.NotReplayed("the launch begins with what an earlier one of the same kernel computed")
         return ours
+
+    def differs(self) -> replay.Launch | None:
+        """The script subtracts something of the last launch, and there is a difference: it may come to be computed again, also after others."""
+        if self._launch is not None:
+            self._launch.differs = True
+        return self._launch
+
+    def _leave_behind(self) -> None:
+        """Another launch follows: of the last one only what the fork with other values says is kept, and only if that may be asked for."""
+        waits = self._launch is not None and self._launch.differs
+        said = self._answer("_probe", float(self.asked["limit"]) if waits else 0.0)
+        if self._launch is not None:
+            self._launch.met = _digests(said)
+        self._launch = None
 
     def meets(self, operand: Any) -> None:
         """In the fork with other values, the script compares this tensor."""
@@ -174,10 +190,9 @@ class Screening:
 
     def ended(self, error: BaseException | None) -> None:
         """The script came to its end. A fork says what that means, and is done."""
-        if not self.asked["whole"] and not self._told and self._launch is not None and error is not None:
-            self.context.comparisons.of_error(
-                error
-            )  # which comes to `compared` with what the script's own check looked at
+        if not self.asked["whole"] and not self._told and error is not None:
+            # which comes to `compared` with what the script's own check looked at
+            self.context.comparisons.of_error(error)
         if self.scrambled:
             self._leave_probe()
         if self._idling:

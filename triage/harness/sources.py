@@ -50,6 +50,12 @@ def of_call(name: str, users: list[tuple[types.FrameType, int]], is_user: Callab
     return digest([Step(node, frame) for node in operands], users, is_user)
 
 
+def of_statement(users: list[tuple[types.FrameType, int]], is_user: Callable[[str], bool]) -> str:
+    """The digest for all that the statement reads which the innermost of the user's frames is at; "" if it cannot be told."""
+    statement = deciding.statement(*users[-1]) if users else None
+    return "" if statement is None else digest([Step(statement, users[-1][0])], users, is_user)
+
+
 def digest(steps: list[Step], users: list[tuple[types.FrameType, int]], is_user: Callable[[str], bool]) -> str:
     """The same for the same expressions, whatever their numbers and inputs; "" where there are too many to follow."""
     callers = {inner[0]: outer for outer, inner in itertools.pairwise(users)}

@@ -22,6 +22,7 @@ from triage.experiment.repairs.expressions import edit_expression
 from triage.experiment.repairs.grafts import edit_by_parts, edit_factory, edit_loads, edit_means, edit_tail
 from triage.experiment.repairs.host import host_edits
 from triage.experiment.repairs.indices import edit_every_name
+from triage.experiment.repairs.masks import edit_mask
 from triage.experiment.repairs.places import edit_place
 from triage.experiment.repairs.scope import Scope
 from triage.experiment.repairs.sizes import other_sizes
@@ -122,6 +123,8 @@ def _edits_of(draft: Draft) -> list[Edit]:
         for item in kernel.items:
             edit_grid(draft, kernel, item)
         _edit_block(draft, kernel.body, donors)
+        for assignment in (n for n in ast.walk(kernel) if isinstance(n, (ast.Assign, ast.AugAssign))):
+            edit_mask(draft, assignment, kernel.body)
         edit_sums(draft, kernel)
     for statement in draft.scope.beside():
         _edit_simple(draft, statement)

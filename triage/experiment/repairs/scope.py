@@ -113,9 +113,7 @@ class Scope:
         found: dict[str, int] = {}
         for node in (n for n in ast.walk(self.function) if isinstance(n, ast.arg)):
             if node.annotation is not None and _is_memory(node.annotation):
-                given = node.annotation.args if isinstance(node.annotation, ast.Call) else []
-                shape = given[0] if given else None
-                found[node.arg] = len(shape.elts) if isinstance(shape, (ast.Tuple, ast.List)) else 0
+                found[node.arg] = len(_shape_in(node.annotation))
         return found | {name: len(shape) for name, shape in self._in_body.items()}
 
     @functools.cached_property
@@ -124,19 +122,18 @@ class Scope:
         found: dict[str, list[ast.expr]] = {}
         for node in (n for n in ast.walk(self.function) if isinstance(n, (ast.AnnAssign, ast.Assign))):
             target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
-            call = node.annotation if isinstance(node, ast.AnnAssign) else node.value
-            if isinstance(call, ast.Call) and called(call) in (*MEMORY, "empty") and isinstance(target, ast.Name):
-                shape = call.args[0] if call.args else None
-                if isinstance(shape, (ast.Tuple, ast.List)):
-                    found[target.id] = list(shape.elts)
+            made = node.annotation if isinstance(node, ast.AnnAssign) else node.value
+            makes = isinstance(made, ast.Call) and called(made) in (*MEMORY, "empty")
+            says = isinstance(node, ast.AnnAssign) and isinstance(made, ast.Subscript) and _is_memory(made)
+            if (makes or says) and isinstance(target, ast.Name) and _shape_in(made):
+                found[target.id] = _shape_in(made)
         return found
 
     def shape_of(self, name: str) -> list[ast.expr]:
         """How far the dimensions of a tensor that the kernel is given go, where its annotation says so."""
         for node in (n for n in ast.walk(self.function) if isinstance(n, ast.arg) and n.arg == name):
-            given = node.annotation.args if isinstance(node.annotation, ast.Call) else []
-            if given and isinstance(given[0], (ast.Tuple, ast.List)):
-                return list(given[0].elts)
+            if node.annotation is not None and _shape_in(node.annotation):
+                return _shape_in(node.annotation)
         return self._in_body.get(name, [])
 
     def meant(self, names: Iterable[str]) -> set[str]:
@@ -311,6 +308,15 @@ def _numbers(function: ast.FunctionDef) -> list[str]:
 def kind_of(loop: ast.For) -> str:
     """`Parallel`, `Pipelined`, `range`, …"""
     return called(loop.iter) if isinstance(loop.iter, ast.Call) else ""
+
+
+def _shape_in(node: ast.expr | None) -> list[ast.expr]:
+    """The extents that `T.Tensor((M, N), dtype)`, `T.Tensor[[M, N], dtype]` or `T.empty((M, N), dtype)` says; none where it is not plain."""
+    given: list[ast.expr] = node.args if isinstance(node, ast.Call) else []
+    if isinstance(node, ast.Subscript):
+        given = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+    shape = given[0] if given else None
+    return list(shape.elts) if isinstance(shape, (ast.Tuple, ast.List)) else []
 
 
 def _is_memory(annotation: ast.expr) -> bool:

@@ -354,6 +354,7 @@ class FactoriesOfComposites(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
+        session.sees(func, args)
         device = named.get("device")
         fresh = (
             device is not None

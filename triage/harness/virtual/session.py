@@ -30,6 +30,12 @@ def context() -> Any:
     return _context
 
 
+def sees(func: Any, args: tuple[Any, ...]) -> None:
+    """An operator of PyTorch is about to run: the script may compare by its own arithmetic."""
+    if _context is not None and _context.comparisons is not None:
+        _context.comparisons.meetings.see(func, args)
+
+
 def virtual(what: str) -> None:
     """Say once that `what` was answered with made-up values."""
     if _context is not None:
