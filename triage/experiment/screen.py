@@ -22,9 +22,6 @@ class Screened:
     known: dict[Edit, bool] = field(default_factory=dict)
     seen: int = 0
     unclear: set[Edit] = field(default_factory=set)
-    #: the numbers of those that were looked at, and how many the first way left to the second
-    done: set[int] = field(default_factory=set)
-    left: int = 0
 
     @property
     def all(self) -> bool:
@@ -50,9 +47,8 @@ def screened(
         wanted = [{"edits": shard, "seconds": left, "limit": limit, "whole": to_the_end} for shard in shards if shard]
         copies = [replace(candidate, twin=(*(candidate.twin or ()), ("screen", one))) for one in wanted]
         runner.first(copies, lambda shown: _look(shown, runner, edits, found), limit + left)
-        if found.seen and not found.left:
+        if found.seen:
             break
-        asked = [one for one in asked if one[0] not in found.done]
     return found
 
 
@@ -61,9 +57,7 @@ def _look(shown: Shown, runner: ScriptRunner, edits: Sequence[Edit], found: Scre
     for event in read_events(shown.directory):
         if event["type"] == "screen":
             found.seen += event["seen"]
-            found.left += event["left"]
-            told = {word: whole(event[word], runner.blob) for word in ("agrees", "differs", "unknown", "unmade")}
-            found.done.update(*told.values())
+            told = {word: whole(event[word], runner.blob) for word in ("agrees", "differs", "unknown")}
             found.unclear.update(edits[number] for number in told["unknown"])
             found.known.update({edits[number]: True for number in told["agrees"]})
             found.known.update({edits[number]: False for number in told["differs"]})

@@ -120,8 +120,10 @@ class Comparisons:
         def compare(*args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not self._asked(known):
                 return original(*args, **kwargs)
-            if self.context.screening is not None and self.context.screening.scrambled:
-                return self._met_scrambled(known, args, kwargs)
+            if self.context.screening is not None and self.context.screening.is_supposing:
+                given = known.parameters | dict(zip(known.parameters, args, strict=False)) | kwargs
+                self.supposed(*(given[operand] for operand in list(known.parameters)[:2]))
+                return None if known.asserts else True
             self._local.inside = True
             try:
                 with self._unfollowed():
@@ -138,13 +140,11 @@ class Comparisons:
 
         return compare
 
-    def _met_scrambled(self, known: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A comparison in a process whose results are nonsense: nothing fails, and what was to be compared is remembered."""
-        given = known.parameters | dict(zip(known.parameters, args, strict=False)) | kwargs
-        one, other = (given[operand] for operand in list(known.parameters)[:2])
-        for tensor in itertools.chain.from_iterable(_pairs(one, other)):
-            self.context.screening.meets(tensor)
-        return None if known.asserts else True
+    def supposed(self, *operands: Any) -> None:
+        """What is not made up of what is compared, in a process whose results are made up."""
+        if self.context.screening is not None and self.context.screening.is_supposing:
+            for part in (part for operand in operands for part in _parts(operand) if not self.is_made_up(part)):
+                self.context.screening.meets(tensor_of(part))
 
     def _asked(self, known: Function) -> bool:
         """Whether the script compares, and not a package within itself."""
@@ -267,18 +267,18 @@ class Comparisons:
         atol: float | None = None,
         bounds: dict[str, Any] | None = None,
         near: float | None = None,
-        launch: Any = None,
+        output: Any = None,
     ) -> dict[str, Any]:
         """The pattern of the wrong elements, and which operand a launch wrote: that one counts as the actual one.
 
-        `near`: the error that would be small enough, where no tolerance is known; `launch`: the one that wrote it, if not the last.
+        `near`: the error that would be small enough, where no tolerance is known; `output`: what a launch wrote of it, if that may be gone otherwise.
         """
         from . import mismatch
 
         asked = (actual, expected)
         actual, expected, writers = self._sides(actual, expected)
         tolerance = (0.0, near) if rtol is None and near is not None else (rtol, atol)
-        self._screen(actual, expected, writers[0], actual is asked[1], *tolerance, bounds, launch)
+        self._screen(actual, expected, writers[0], actual is asked[1], *tolerance, bounds, output)
         summary, mask = mismatch.summarize(actual, expected, wrong)
         written = [writer.dtype for writer in writers[:1] if writer is not None]
         summary["differences"] = mismatch.differences(actual, expected, written)
@@ -290,13 +290,15 @@ class Comparisons:
 
     def _screen(
         self, actual: Any, expected: Any, writer: Any, turned: bool, rtol: float | None, atol: float | None, bounds: Any,
-        launch: Any,
+        output: Any,
     ) -> None:  # fmt: skip
         """Look at changes of the kernel that wrote what is compared, if this run is asked to; `turned`: the script names it last."""
-        output = writer.tensor() if writer is not None and self.context.screening is not None else None
+        if self.context.screening is None:
+            return
+        output = writer.tensor() if output is None and writer is not None else output
         if output is not None and rtol is not None and atol is not None and actual.shape == expected.shape:
             with self.context.guarded("look at changes of a kernel"):
-                self.context.screening.compared(actual, output, expected, rtol, atol, bounds or {}, turned, launch)
+                self.context.screening.compared(actual, output, expected, rtol, atol, bounds or {}, turned)
 
     def _let_through(
         self, actual: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any]
@@ -425,13 +427,13 @@ class Comparisons:
             with self._unfollowed():
                 far = mismatch.how_far(met.one, met.other)
             if far.beyond(bounds) and not far.rounding:
-                return self._own(decision, met.one, met.other, met.exact, met.sources, bounds, met.launch)
+                return self._own(decision, met.one, met.other, met.exact, met.sources, bounds, met.output)
         return None
 
     def _own(
-        self, decision: Any, actual: Any, expected: Any, exact: bool, said: str, bounds: list[float], launch: Any = None
+        self, decision: Any, actual: Any, expected: Any, exact: bool, said: str, bounds: list[float], output: Any = None
     ) -> str:
-        """Tell what the script compared by its own arithmetic: where it `said` what that came from, and the launch, if it is not the last."""
+        """Tell what the script compared by its own arithmetic: `said` tells what that came from, `output` what a launch wrote of it."""
         from . import mismatch
 
         about: dict[str, Any] = {"shape": list(actual.shape), "dtype": _dtype(actual)}
@@ -441,7 +443,7 @@ class Comparisons:
         with self._unfollowed():
             wrong = mismatch.largely_wrong(actual, expected)
             near = mismatch.how_far(actual, expected).mended(bounds)
-        about |= self._mismatch(actual, expected, wrong, near=near, launch=launch)
+        about |= self._mismatch(actual, expected, wrong, near=near, output=output)
         return self._emit(decision.kind, False, decision.through, about).id
 
 
@@ -468,6 +470,13 @@ def _tolerance(name: str, actual: Any, expected: Any, bounds: dict[str, Any]) ->
         rtol, atol = sys.modules["torch.testing._comparison"].default_tolerances(actual, expected)
         return float(rtol), float(atol)
     return float(bounds.get("rtol", 0.0)), float(bounds.get("atol", 0.0))
+
+
+def _parts(value: Any) -> list[Any]:
+    """What an operand holds that is compared with the same part of the other."""
+    if isinstance(value, (list, tuple)):
+        return [part for one in value for part in _parts(one)]
+    return [part for one in value.values() for part in _parts(one)] if isinstance(value, dict) else [value]
 
 
 def _pairs(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:

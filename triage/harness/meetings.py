@@ -22,28 +22,23 @@ from .deciding import Passed
 
 #: operators that take the difference of two tensors, and whether they ask for equal ones
 DIFFER = {
-    "sub": False,
-    "mse_loss": False,
-    "l1_loss": False,
-    "smooth_l1_loss": False,
-    "dist": False,
-    "eq": True,
-    "ne": True,
-}
+    "sub": False, "subtract": False, "mse_loss": False, "l1_loss": False, "smooth_l1_loss": False, "dist": False, "eq": True, "ne": True,
+    "equal": True, "not_equal": True,
+}  # fmt: skip
 #: pairs that are kept, the last ones; each keeps its tensors alive
 LIMIT = 32
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Two tensors whose difference was looked at; `exact`: by `==` and the like. `launch`: what can be computed again of it, if anything."""
+    """Two tensors whose difference was looked at; `exact`: by `==` and the like. `output`: what a launch wrote of them."""
 
     one: Any
     other: Any
     exact: bool
     through: tuple[Passed, ...]
     sources: str
-    launch: Any
+    output: Any
 
 
 class Meetings:
@@ -58,36 +53,39 @@ class Meetings:
         return [m for m in reversed(self._kept) if decision.rests_on(m.through)]
 
     def see(self, func: Any, args: Sequence[Any]) -> None:
-        """An operator is about to be run on these arguments."""
-        name = func._schema.name.removeprefix("aten::").rstrip("_")
-        comparisons = self.context.comparisons
-        if name not in DIFFER or len(args) < 2 or comparisons is None or comparisons.is_within():
-            return
+        """An operator of PyTorch is about to be run on these arguments."""
         tensor = sys.modules["torch"].Tensor
-        one, other = args[:2]
-        if not isinstance(one, tensor) or not isinstance(other, tensor) or one.shape != other.shape or one.numel() < 2:
+        name = func._schema.name.removeprefix("aten::").rstrip("_")
+        if name in DIFFER and len(args) > 1 and isinstance(args[0], tensor) and isinstance(args[1], tensor):
+            self._see(name, *args[:2])
+
+    def see_arrays(self, name: str, inputs: Sequence[Any]) -> None:
+        """The same of a function of NumPy."""
+        if name in DIFFER and len(inputs) == 2 and all(hasattr(one, "shape") for one in inputs):
+            self._see(name, *inputs)
+
+    def _see(self, name: str, one: Any, other: Any) -> None:
+        comparisons = self.context.comparisons
+        if comparisons.is_within() or tuple(one.shape) != tuple(other.shape) or 0 in one.shape or not one.shape:
             return
-        if any(map(comparisons.is_made_up, (one, other))) or not self._is_asked():
-            return
-        with comparisons.unwatched(), self.context.guarded("look at what the script subtracts"):
-            self._met(getattr(one, "payload", one).detach(), getattr(other, "payload", other).detach(), DIFFER[name])
+        made_up = [comparisons.is_made_up(value) for value in (one, other)]
+        if any(made_up):
+            comparisons.supposed(one, other)
+        elif self._is_asked():
+            with comparisons.unwatched(), self.context.guarded("look at what the script subtracts"):
+                self._met(plain(one), plain(other), DIFFER[name])
 
     def _met(self, one: Any, other: Any, exact: bool) -> None:
-        screening = self.context.screening
-        if screening is not None and screening.scrambled:
-            screening.meets(one)
-            screening.meets(other)
-            return
         wrote = self.context.capture.outputs if self.context.capture is not None else None
         if wrote is None or mismatch.how_far(one, other).rounding:
             return
-        if not any(map(wrote.writer, (one, other))) or any(map(wrote.is_given, (one, other))):
+        writer = wrote.writer(one) or wrote.writer(other)
+        if writer is None or any(map(wrote.is_given, (one, other))):
             return  # what is subtracted from a kernel's own input is no error
         users = self.context.comparisons.users()
         through = tuple(Passed.of(frame, line) for frame, line in users)
         said = sources.of_statement(users, self.context.is_user)
-        launch = screening.differs() if screening is not None else None
-        self._kept.append(Meeting(one, other, exact, through, said, launch))
+        self._kept.append(Meeting(one, other, exact, through, said, writer.tensor()))
 
     def _is_asked(self) -> bool:
         """Whether the script asks, and no package but PyTorch in between."""
@@ -95,6 +93,12 @@ class Meetings:
         while frame.f_back is not None and (errors.is_harness(frame.f_code.co_filename) or _is_torch(frame)):
             frame = frame.f_back
         return bool(self.context.is_user(frame.f_code.co_filename))
+
+
+def plain(value: Any) -> Any:
+    """The values of a tensor, of one on the virtual device, too, or of an array, as a tensor of the host."""
+    torch = sys.modules["torch"]
+    return getattr(value, "payload", value).detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
 
 
 def _is_torch(frame: types.FrameType) -> bool:

@@ -1,18 +1,24 @@
-"""A launch of a script computed again with a changed kernel, and what came of it held against what the script compared it with."""
+"""Launches of a script computed again with a changed kernel, and what came of them held against what the script compared it with.
+
+Of each launch is kept what it began with and what it wrote. What a later one begins with is either what an earlier one left there, a **link**, or
+came from the script; then it has to be the same whatever the kernels compute (`independent`). So the launches that lead to what
+is compared are a program of their own, and a changed kernel needs only those of them computed that it, or what it wrote, is part of.
+"""
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 import torch
 
-from . import mismatch, rebuilt, segments
+from . import independent, mismatch, rebuilt, segments
 
-#: bytes that are kept of what a launch began with
+#: bytes that are kept of all launches
 MOST_BYTES = 256 << 20
 #: blocks that are computed alone to find one that tells wrong changes from right ones, and for so many seconds
 BLOCKS, LOOKING = 64, 1.0
@@ -21,68 +27,152 @@ MORE_WORK, LITTLE_WORK = 4.0, 1e6
 
 
 class NotReplayed(Exception):
-    """Why the launch cannot be computed again, or says nothing."""
+    """Why launches cannot be computed again, or say nothing."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """An argument begins with what a launch left in one of its own: bytes from `start` on."""
+
+    launch: Launch
+    position: int
+    start: int
+
+    def taken(self, array: numpy.ndarray, like: numpy.ndarray) -> numpy.ndarray:
+        """That part of what the launch left, as an array of its own."""
+        octets = array.reshape(-1).view(numpy.uint8)[self.start : self.start + like.nbytes]
+        return octets.copy().view(like.dtype).reshape(like.shape)
 
 
 class Launch:
-    """What a launch began with, the `number`th of the script; its memory is that of the script's tensors. Raises `NotReplayed`."""
+    """The `number`th launch of a script: what it began with and, once it is `done`, what it wrote. Raises `NotReplayed`."""
 
-    def __init__(self, number: int, func: Any, arrays: Sequence[Any], fresh: Collection[int]) -> None:
-        self.number = number
-        #: the script found a difference in what it wrote; digests of what is compared if it wrote other values
-        self.differs = False
-        self.met: set[bytes] = set()
-        self.func, self.fresh, self.live = func, frozenset(fresh), list(arrays)
+    def __init__(
+        self, number: int, func: Any, arrays: Sequence[Any], fresh: Collection[int], written: Collection[int]
+    ) -> None:
+        self.number, self.func, self.fresh, self.written = number, func, frozenset(fresh), tuple(written)
         self.cost = 0.0
         own = [array for array in arrays if isinstance(array, numpy.ndarray)]
-        if sum(array.nbytes for array in own) > MOST_BYTES:
-            raise NotReplayed("the arguments are too large")
         if any(not array.flags.c_contiguous or not array.flags.writeable for array in own):
             raise NotReplayed("an argument is not contiguous")
         if any(numpy.shares_memory(a, b) for n, a in enumerate(own) for b in own[:n]):
             raise NotReplayed("arguments share memory")
-        self._before = [array.copy() if isinstance(array, numpy.ndarray) else array for array in arrays]
+        self._live = list(arrays)
+        self.places = {
+            n: (_address(array), array.nbytes) for n, array in enumerate(arrays) if isinstance(array, numpy.ndarray)
+        }
+        self.before = [array.copy() if isinstance(array, numpy.ndarray) else array for array in arrays]
+        self.after: dict[int, numpy.ndarray] = {}
+        self.links: dict[int, Link] = {}
 
-    def scramble(self) -> None:
-        """Put other values, of which no two are alike, into what the launch wrote."""
-        numbers = numpy.random.default_rng(0)
-        for position in self.written():
-            array = self.live[position]
-            high = 2 if array.dtype == bool else 100
-            real = array.dtype.kind in "fV"
-            some = numbers.random(array.shape) if real else numbers.integers(0, high, array.shape)
-            array[...] = some.astype(array.dtype)
+    def done(self, cost: float) -> None:
+        self.cost = cost
+        self.after = {n: self._live[n].copy() for n in self.written}
+        self._live = []
 
-    def written(self) -> list[int]:
-        """The positions of the arguments that the launch filled or changed, once it was computed."""
-        arrays = ((n, array) for n, array in enumerate(self.live) if isinstance(array, numpy.ndarray))
-        return [n for n, array in arrays if n in self.fresh or (array != self._before[n]).any()]
+    @property
+    def nbytes(self) -> int:
+        return 2 * sum(size for _, size in self.places.values())
 
-    def begin(self) -> list[Any]:
-        """The arguments as they were, in memory of their own."""
+    def begin(self, linked: Mapping[int, numpy.ndarray] | None = None) -> list[Any]:
+        """The arguments as they were, in memory of their own, but for those that are `linked` to something else."""
         from . import twin
 
-        arrays = [array.copy() if isinstance(array, numpy.ndarray) else array for array in self._before]
+        arrays = [array.copy() if isinstance(array, numpy.ndarray) else array for array in self.before]
         for position in self.fresh:
             twin.poison(arrays[position])
+        for position, array in (linked or {}).items():
+            arrays[position] = array
         return arrays
 
-    def compute(self, func: Any, only: tuple[int, ...] | None = None) -> list[Any]:
+    def compute(
+        self, func: Any, only: tuple[int, ...] | None = None, linked: Mapping[int, numpy.ndarray] | None = None
+    ) -> list[Any]:
         """The arguments after a launch of `func`. Raises `twin.Unsupported`."""
         from . import twin
 
-        arrays = self.begin()
+        arrays = self.begin(linked)
         twin.run(func, arrays, limit=MORE_WORK * self.cost + LITTLE_WORK, fresh=self.fresh, only=only)
         return arrays
 
 
+class Launches:
+    """The launches of a script so far, the last ones if they take much memory."""
+
+    def __init__(self) -> None:
+        self._kept: list[Launch] = []
+
+    def add(self, launch: Launch) -> None:
+        """One that is about to be computed."""
+        for position, place in launch.places.items():
+            if position not in launch.fresh:
+                link = self._link(place, launch.before[position])
+                if link is not None:
+                    launch.links[position] = link
+        self._kept.append(launch)
+        while sum(one.nbytes for one in self._kept) > MOST_BYTES:
+            del self._kept[0]
+
+    def _link(self, place: tuple[int, int], array: numpy.ndarray) -> Link | None:
+        """What the last launch left that wrote where an array lies, if that is still there."""
+        for launch in reversed(self._kept):
+            for position, after in launch.after.items():
+                start, size = launch.places[position]
+                if start <= place[0] and place[0] + place[1] <= start + size:
+                    link = Link(launch, position, place[0] - start)
+                    return link if (_octets(link.taken(after, array)) == _octets(array)).all() else None
+                if start < place[0] + place[1] and place[0] < start + size:
+                    return None  # a part of it, of which nobody knows who wrote the rest
+        return None
+
+    def compared(
+        self, actual: torch.Tensor, output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float, bounds: dict[str, Any],
+        turned: bool,
+    ) -> Compared:  # fmt: skip
+        """How the compared tensor `actual` comes of `output`, which a launch wrote. Raises `NotReplayed` where it is not simply that, a part
+        of it, or a copy."""
+        address = output.untyped_storage().data_ptr()
+        place = address + output.storage_offset() * output.element_size()
+        if not self._kept:
+            raise NotReplayed("no launch was kept")
+        spared = float(bounds.get("max_mismatched_ratio") or 0.0)
+        equal_nan = bool(bounds.get("equal_nan"))
+        why = "the compared tensor is not what a launch wrote"
+        for launch in reversed(self._kept):
+            for position in launch.after:
+                start, size = launch.places[position]
+                if not start <= place < start + size or launch.after[position].dtype.itemsize != output.element_size():
+                    continue
+                elements = _elements(
+                    launch.after[position].size, actual, output, (address - start) // output.element_size()
+                )
+                found = Compared(
+                    launch, position, elements, actual.dtype, expected, rtol, atol, equal_nan, turned, spared
+                )
+                if mismatch.same_values(found.taken(launch.after[position]), actual):
+                    return found
+                why = "the compared tensor was computed from what a launch wrote"
+        raise NotReplayed(why)
+
+
+def _elements(count: int, actual: torch.Tensor, output: torch.Tensor, first: int) -> torch.Tensor:
+    """The numbers of the compared elements among the `count` ones of an argument; `first` is where the storage of the output begins in it."""
+    numbers = torch.arange(count)
+    if actual.untyped_storage().data_ptr() == output.untyped_storage().data_ptr():
+        return numbers.as_strided(actual.shape, actual.stride(), actual.storage_offset() + first)
+    if output.numel() == actual.numel():
+        return numbers.as_strided(output.shape, output.stride(), output.storage_offset() + first).reshape(actual.shape)
+    raise NotReplayed("the compared tensor is a part of a copy")
+
+
 @dataclass
 class Compared:
-    """What the script compared: elements of the argument at `position`, in the shape and type of the comparison, with `expected`.
+    """What the script compared: elements of the argument at `position` of a launch, in the shape and type of the comparison, with `expected`.
 
     `turned`: the script names the expected tensor first. `spared`: the part of the elements that may be anything.
     """
 
+    launch: Launch
     position: int
     elements: torch.Tensor
     dtype: torch.dtype
@@ -106,46 +196,29 @@ class Compared:
         return float(wrong.sum()) > self.spared * wrong.numel()
 
 
-def compared(
-    launch: Launch, actual: torch.Tensor, output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float,
-    bounds: dict[str, Any], turned: bool,
-) -> Compared:  # fmt: skip
-    """How the compared tensor `actual` comes of `output`, which the launch wrote. Raises `NotReplayed` where it is not simply that, a part
-    of it, or a copy."""
-    address = output.untyped_storage().data_ptr()
-    place = address + output.storage_offset() * output.element_size()
-    starts = {n: _address(array) for n, array in enumerate(launch.live) if isinstance(array, numpy.ndarray)}
-    holding = (n for n, start in starts.items() if start <= place < start + launch.live[n].nbytes)
-    position = next(holding, None)
-    if position is None or launch.live[position].dtype.itemsize != output.element_size():
-        raise NotReplayed("the compared tensor is not what the launch wrote")
-    array, start = launch.live[position], starts[position]
-    numbers = torch.arange(array.size)
-    first = (address - start) // output.element_size()
-    if actual.untyped_storage().data_ptr() == address:
-        elements = numbers.as_strided(actual.shape, actual.stride(), actual.storage_offset() + first)
-    elif output.numel() == actual.numel():
-        elements = numbers.as_strided(output.shape, output.stride(), output.storage_offset() + first).reshape(
-            actual.shape
-        )
-    else:
-        raise NotReplayed("the compared tensor is a part of a copy")
-    spared = float(bounds.get("max_mismatched_ratio") or 0.0)
-    equal_nan = bool(bounds.get("equal_nan"))
-    found = Compared(position, elements, actual.dtype, expected, rtol, atol, equal_nan, turned, spared)
-    if not mismatch.same_values(found.taken(array), actual):
-        raise NotReplayed("the compared tensor was computed from what the launch wrote")
-    return found
+def leading_to(launch: Launch, told: independent.Told, seconds: float) -> list[Launch]:
+    """The launches of which a launch reads something, itself the last, in their order. Raises `NotReplayed` if anything else that one of them
+    is given may depend on what kernels compute."""
+    found = {launch.number: launch}
+    queue = [launch]
+    for one in queue:  # which grows
+        for link in one.links.values():
+            if link.launch.number not in found:
+                found[link.launch.number] = link.launch
+                queue.append(link.launch)
+        given = [(n, value) for n, value in enumerate(one.before) if n not in one.fresh and n not in one.links]
+        if not all(value is None or told.is_given(one.number, n, value, seconds) for n, value in given):
+            raise NotReplayed("a launch is given what the script computed from a result")
+    return [found[number] for number in sorted(found)]
 
 
 class Replay:
-    """Computes the launch again, with changes. Raises `NotReplayed` if nothing is wrong without any."""
+    """Computes launches again, with changes. Raises `NotReplayed` if nothing is wrong without any."""
 
-    def __init__(self, launch: Launch, kernel: rebuilt.Kernel, target: Compared) -> None:
-        self.launch, self.kernel, self.target = launch, kernel, target
-        #: the compared argument before the launch
-        self._before = launch.begin()[target.position]
-        whole = launch.compute(launch.func)[target.position]
+    def __init__(self, launches: Sequence[Launch], kernels: Sequence[rebuilt.Kernel], target: Compared) -> None:
+        self.launches, self.target, self.last = launches, target, target.launch
+        self._kernels = {id(kernel.func): kernel for kernel in kernels}
+        whole = self.last.compute(self.last.func)[target.position]
         self._whole = target.taken(whole)
         if not target.differs(self._whole):
             raise NotReplayed("computed again, nothing is wrong")
@@ -154,16 +227,55 @@ class Replay:
     def agrees(self, parts: Sequence[rebuilt.Part]) -> bool | None:
         """Whether what was compared agrees under a change; None where nobody can say. Raises `NotRebuilt` where it cannot be made in this way."""
         try:
-            func = self.kernel.with_parts(parts)
-            alone = not any("atomic" in part["text"] for part in parts)
-            if self._only is not None and alone and self._block_differs(self.launch.compute(func, self._only)):
-                return False
-            return not self.target.differs(self.target.taken(self.launch.compute(func)[self.target.position]))
+            changed = self._changed(parts)
+            if list(changed) == [id(self.last.func)] and not self._links_to_itself:
+                return self._last_agrees(changed[id(self.last.func)], parts)
+            return not self.target.differs(self.target.taken(self._all(changed)))
         except rebuilt.NotRebuilt:
             raise
         except Exception:  # noqa: BLE001 - see below
             # whatever the frontend or the interpreter say of a text that makes no sense: the script itself is asked, which says it in full
             return None
+
+    @functools.cached_property
+    def _links_to_itself(self) -> bool:
+        """Whether an earlier launch that matters is of the last one's kernel, too."""
+        return any(one.func is self.last.func for one in self.launches[:-1])
+
+    def _changed(self, parts: Sequence[rebuilt.Part]) -> dict[int, Any]:
+        """The kernels that change, by what they were. Raises `NotRebuilt`."""
+        changed = {}
+        met: set[int] = set()
+        for id_, kernel in self._kernels.items():
+            ours = [part for part in parts if kernel.has(part["line"])]
+            met |= {part["line"] for part in ours}
+            if ours:
+                changed[id_] = kernel.with_parts(ours)
+        if any(part["line"] not in met for part in parts):
+            raise rebuilt.NotRebuilt("a statement is in no kernel that was launched")
+        return changed
+
+    def _all(self, changed: Mapping[int, Any]) -> numpy.ndarray:
+        """The compared argument after all launches in which a change, or what comes of it, has a part."""
+        new: dict[tuple[int, int], numpy.ndarray] = {}
+        for launch in self.launches:
+            linked = {
+                position: link.taken(new[link.launch.number, link.position], launch.before[position])
+                for position, link in launch.links.items()
+                if (link.launch.number, link.position) in new
+            }
+            linked = {n: array for n, array in linked.items() if (_octets(array) != _octets(launch.before[n])).any()}
+            if id(launch.func) in changed or linked:
+                arrays = launch.compute(changed.get(id(launch.func), launch.func), linked=linked)
+                new |= {(launch.number, position): arrays[position] for position in launch.written}
+        return new.get((self.last.number, self.target.position), self.last.after[self.target.position])
+
+    def _last_agrees(self, func: Any, parts: Sequence[rebuilt.Part]) -> bool:
+        """Whether it agrees where the last launch alone changes, of which a block may be enough to say no."""
+        alone = not any("atomic" in part["text"] for part in parts)
+        if self._only is not None and alone and self._block_differs(self.last.compute(func, self._only)):
+            return False
+        return not self.target.differs(self.target.taken(self.last.compute(func)[self.target.position]))
 
     def _block_differs(self, arrays: list[Any]) -> bool:
         """Whether what a single block wrote is wrong, or it wrote nothing."""
@@ -171,20 +283,23 @@ class Replay:
         mask = torch.from_numpy(self._written(arrays)).reshape(-1)[self.target.elements]
         return not bool(mask.any()) or self.target.differs(torch.where(mask, values, self._whole), mask)
 
+    @functools.cached_property
+    def _before(self) -> numpy.ndarray:
+        return _octets(self.last.begin()[self.target.position])
+
     def _written(self, arrays: list[Any]) -> numpy.ndarray:
         """Which elements of the compared argument are no longer what they were."""
-        now, before = _octets(arrays[self.target.position]), _octets(self._before)
-        return now != before  # type: ignore[no-any-return]
+        return _octets(arrays[self.target.position]) != self._before  # type: ignore[no-any-return]
 
     def _telling_block(self, whole: numpy.ndarray) -> tuple[int, ...] | None:
         """A block that writes wrong elements, and what it writes it writes alone; None where there is no such."""
-        if self.target.position not in self.launch.fresh or "atomic" in str(self.launch.func):
+        if self.target.position not in self.last.fresh or "atomic" in str(self.last.func):
             return None  # blocks may add to, or read, what others write
         until = time.monotonic() + LOOKING
-        for number, block in enumerate(_blocks(self.launch.func)):
+        for number, block in enumerate(_blocks(self.last.func)):
             if number == BLOCKS or time.monotonic() > until:
                 return None
-            arrays = self.launch.compute(self.launch.func, block)
+            arrays = self.last.compute(self.last.func, block)
             written = self._written(arrays)
             if bool((_octets(arrays[self.target.position])[written] != _octets(whole)[written]).any()):
                 return None

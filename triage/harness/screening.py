@@ -3,10 +3,9 @@
 In twin mode with `spec["twin"]["screen"]`, `{"edits": [[number, parts], …], "seconds", "limit", "whole": bool}`, changes are looked at in their order and the
 `screen` event tells with which of them the script's comparison agrees, with which it fails as before, of which nothing is known, and which cannot be made in this way. There are two ways:
 
-- Where a comparing function such as `torch.testing.assert_close`, or the check with which the script ends, found wrong what the last launch before it wrote,
-  that launch alone is computed again (`replay`): hundreds a second. A fork with other values in what the launch wrote shows first that what is expected does not
-  depend on them, and that what is compared is these values as they are; and one in which what launches write counts as made up shows that this launch begins
-  with nothing that an earlier one computed.
+- Where a comparing function such as `torch.testing.assert_close`, or the check with which the script ends, found wrong what a launch wrote, only the launches
+  that lead to it are computed again (`replay`): up to hundreds a second. A fork in which results are made up shows first that what is expected, and
+  what else these launches begin with, is the same whatever they compute (`independent`).
 - Otherwise (`whole`) the process is forked where it launches its first kernel, and the fork goes on to the script's end with a changed kernel: dozens
   a second. Whatever the script does with results, and whatever it compares, it does itself.
 
@@ -17,25 +16,19 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import os
 import select
 import signal
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-import numpy
+from . import independent, keeper, rebuilt, replay
 
-from . import keeper, rebuilt, replay
-
-#: launches after which none is computed again: each is followed by a fork
-LAUNCHES = 64
-#: tensors of which the fork with other values tells that they were compared: what a pipe takes at once
-MOST_MET = 100
+#: so many launches, the first ones, can be computed again
+LAUNCHES = 200
 #: forks may die so often before nobody is asked any more
 DEATHS = 50
 #: a changed script may take so many times as long as the unchanged one, and so many seconds at least
@@ -52,8 +45,8 @@ class Screening:
         self.script = os.path.abspath(context.spec["script"])
         self.names = rebuilt.Names()
         self._launches = 0
+        self._kept = replay.Launches()
         self._launch: replay.Launch | None = None
-        self._funcs: list[Any] = []
         self._why = ""
         #: in a fork: what it changes, the lines that a launched kernel had of that, and where its verdict goes
         self._parts: Sequence[rebuilt.Part] | None = None
@@ -61,22 +54,36 @@ class Screening:
         self._verdict_to = -1
         self._lost = False
         self._told = False
-        #: where the fork with other values answers, and its number; whether this process is that fork, and digests of what was compared in it
-        self._probe: tuple[int, int] | None = None
-        self.scrambled = False
-        self._met_there: set[bytes] = set()
-        #: the same for the fork in which what launches write is made up; whether this process is that, and digests of what its launches begin with
-        self._idle: tuple[int, int] | None = None
-        self._idling = False
-        self._begins: list[bytes] = []
+        #: what the fork says in which results are made up; whether this process is that fork
+        self._told_by: independent.Told | None = None
+        self._fork_tells: independent.Fork | None = None
+
+    @property
+    def is_supposing(self) -> bool:
+        """Whether this process is the fork in which no launch is computed, and results are made up."""
+        return self._fork_tells is not None
 
     # --------------------------------------------------------------------------------------------- what the twin tells
 
-    def launching(self, func: Any, arrays: Sequence[Any], fresh: Sequence[int]) -> Any:
-        """A kernel is about to be computed on these arrays; the answer is what is to be computed."""
-        if self.scrambled:
-            self._leave_probe()
+    def begins(self) -> None:
+        """A kernel is launched."""
         self._launches += 1
+        if self._launches == 1 and not self.asked["whole"]:
+            told = independent.forked(self._fork)
+            self._told_by = told if isinstance(told, independent.Told) else None
+            self._fork_tells = told if isinstance(told, independent.Fork) else None
+
+    def supposes(self, func: Any, names: Sequence[str], arguments: Sequence[Any], fresh: Collection[int]) -> list[int]:
+        """In that fork, a kernel would be computed on these arguments, None in the place of what is made up. The answer is which of its
+        parameters are to count as made up."""
+        assert self._fork_tells is not None
+        for position, value in enumerate(arguments):
+            if value is not None and position not in fresh:
+                self._fork_tells.is_given(self._launches, position, value)
+        return independent.written(func, names)
+
+    def launching(self, func: Any, names: Sequence[str], arrays: Sequence[Any], fresh: Sequence[int]) -> Any:
+        """A kernel is about to be computed on these arrays; the answer is what is to be computed."""
         if threading.current_thread() is not threading.main_thread():
             self._why = self._why or "the kernel is launched in a thread, which forks do not have"
             return func
@@ -84,66 +91,54 @@ class Screening:
             self._look_at_scripts()
         if self._parts is not None:
             return self._changed(func)
-        self._leave_behind()
-        if self._launches == 1 and not self.asked["whole"]:
-            self._idle = self._fork()
-            self._idling = not self._idle[1]
-        if self._idling:
-            self._begins += [_begin(arrays, fresh)]
-        self._funcs.append(func)
+        self._launch = None
         if self._launches <= LAUNCHES and not self.asked["whole"] and not self._told:
             try:
-                self._launch = replay.Launch(self._launches, func, arrays, fresh)
+                self._launch = replay.Launch(self._launches, func, arrays, fresh, independent.written(func, names))
+                self._kept.add(self._launch)
             except replay.NotReplayed as why:
                 self._why = str(why)
         return func
 
-    def launched(self, cost: float) -> Collection[int]:
-        """It was computed. The answer is which of its arguments are to count as made up."""
-        if self._idling:
-            if self._launch is None:
-                self._leave(b"".join(self._begins))
-            return self._launch.written()
+    def launched(self, cost: float) -> None:
+        """It was computed."""
         if self._launch is not None:
-            self._launch.cost = cost
-            reader, pid = self._fork()
-            if pid:
-                self._probe = reader, pid
-            else:
-                self.scrambled = True
-                self._launch.scramble()
-        return ()
+            self._launch.done(cost)
 
     def lost(self) -> None:
         """A launch was not computed: what follows from it says nothing."""
-        if self.scrambled:
-            self._leave_probe()
-        self._lost, self._launch, self._why = True, None, "a launch was not computed"
+        self._lost, self._why = True, "a launch was not computed"
+
+    def meets(self, *operands: Any) -> None:
+        """In the fork in which results are made up, the script compares these tensors."""
+        if self._fork_tells is not None:
+            for operand in operands:
+                with contextlib.suppress(
+                    TypeError, RuntimeError, AttributeError
+                ):  # what is no tensor, or has no values
+                    self._fork_tells.meets(operand)
 
     def compared(
-        self, actual: Any, output: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any], turned: bool,
-        launch: replay.Launch | None = None,
-    ) -> None:  # fmt: skip
-        """The script found that `actual`, which comes of `output` of a launch, the last one if no other is named, differs from what is expected."""
-        if self.scrambled:
-            self.meets(expected)
-        launch = launch or self._launch
-        if self.asked["whole"] or self._told or launch is None or self.scrambled:
+        self, actual: Any, output: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any], turned: bool
+    ) -> None:
+        """The script found that `actual`, which comes of `output` of a launch, differs from what is expected."""
+        if self.asked["whole"] or self._told or self._told_by is None:
             return
         began = time.monotonic()
+        limit = float(self.asked["limit"])
         try:
-            target = replay.compared(launch, actual, output, expected, rtol, atol, bounds, turned)
-            if launch is self._launch:
-                launch.met = _digests(self._answer("_probe", float(self.asked["limit"])))
-            if _digest(expected) not in launch.met:
-                raise replay.NotReplayed("what is expected depends on the result, or that is not compared as it is")
-            kernel = rebuilt.Kernel(launch.func, self.names, self.script)
-            edits = self._of_this_launch(launch, kernel)
-            looking = replay.Replay(launch, kernel, target)
+            target = self._kept.compared(actual, output, expected, rtol, atol, bounds, turned)
+            if not self._told_by.is_met(expected, limit):
+                raise replay.NotReplayed("what is expected depends on a result, or is not compared whatever that is")
+            launches = replay.leading_to(target.launch, self._told_by, limit)
+            funcs = {id(launch.func): launch.func for launch in launches}
+            kernels = [rebuilt.Kernel(func, self.names, self.script) for func in funcs.values()]
+            looking = replay.Replay(launches, kernels, target)
         except (replay.NotReplayed, rebuilt.NotRebuilt) as why:
             self._why = str(why)
             return
-        until = began + float(self.asked["seconds"]) * len(edits) / len(self.asked["edits"])
+        edits = self.asked["edits"]
+        until = began + float(self.asked["seconds"])
         found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: [], UNMADE: []}
         seen = deaths = 0
         while seen < len(edits) and deaths < DEATHS and time.monotonic() < until:
@@ -152,51 +147,15 @@ class Screening:
                 seen += 1
             if seen < len(edits) and time.monotonic() < until:
                 deaths, seen = deaths + 1, seen + 1
-        self._tell(found, seen, time.monotonic() - began, left=len(self.asked["edits"]) - len(edits))
-
-    def _of_this_launch(self, launch: replay.Launch, kernel: rebuilt.Kernel) -> Sequence[Any]:
-        """The changes that no launch before this one has a part in: all, where it begins with nothing that an earlier one computed, else those
-        of statements that no kernel launched earlier has. Raises `NotReplayed` if there are none."""
-        edits: Sequence[Any] = self.asked["edits"]
-        begin = _begin(launch.begin(), launch.fresh)
-        if launch.number == 1 or begin in _digests(self._answer("_idle", float(self.asked["limit"]))):
-            return edits
-        before = [rebuilt.Kernel(func, self.names, self.script) for func in self._funcs[: launch.number - 1]]
-        lines = {line for line in {part["line"] for _, parts in edits for part in parts} if kernel.has(line)}
-        lines -= {line for line in lines if any(one.has(line) for one in before)}
-        ours = [edit for edit in edits if all(part["line"] in lines for part in edit[1])]
-        if not ours:
-            raise replay.NotReplayed("the launch begins with what an earlier one of the same kernel computed")
-        return ours
-
-    def differs(self) -> replay.Launch | None:
-        """The script subtracts something of the last launch, and there is a difference: it may come to be computed again, also after others."""
-        if self._launch is not None:
-            self._launch.differs = True
-        return self._launch
-
-    def _leave_behind(self) -> None:
-        """Another launch follows: of the last one only what the fork with other values says is kept, and only if that may be asked for."""
-        waits = self._launch is not None and self._launch.differs
-        said = self._answer("_probe", float(self.asked["limit"]) if waits else 0.0)
-        if self._launch is not None:
-            self._launch.met = _digests(said)
-        self._launch = None
-
-    def meets(self, operand: Any) -> None:
-        """In the fork with other values, the script compares this tensor."""
-        with contextlib.suppress(TypeError, RuntimeError):
-            self._met_there.add(_digest(operand))
+        self._tell(found, seen, time.monotonic() - began)
 
     def ended(self, error: BaseException | None) -> None:
         """The script came to its end. A fork says what that means, and is done."""
-        if not self.asked["whole"] and not self._told and error is not None:
+        if not self.asked["whole"] and not self._told and error is not None and not self.is_supposing:
             # which comes to `compared` with what the script's own check looked at
             self.context.comparisons.of_error(error)
-        if self.scrambled:
-            self._leave_probe()
-        if self._idling:
-            self._leave(b"".join(self._begins))
+        if self.is_supposing:
+            os._exit(0)
         if self._parts is not None:
             self._leave(self._end(error))
 
@@ -213,32 +172,20 @@ class Screening:
 
     def close(self) -> None:
         """Nothing more will be compared: if nothing could be looked at, say why."""
-        self._answer("_probe", 0.0)
-        self._answer("_idle", 0.0)
+        if self._told_by is not None:
+            self._told_by.close()
         if not self._told:
-            why = self._why or "nothing found the result of the last launch before it wrong"
-            self.context.emit(
-                "screen", agrees=[], differs=[], unknown=[], unmade=[], seen=0, left=0, why=why, seconds=0.0
-            )
+            why = self._why or "nothing found the result of a launch wrong"
+            self.context.emit("screen", agrees=[], differs=[], unknown=[], unmade=[], seen=0, why=why, seconds=0.0)
 
-    def _answer(self, which: str, seconds: float) -> bytes:
-        """What the fork with other values, or that in which results are made up, says within a time; it is done then."""
-        asked = getattr(self, which)
-        setattr(self, which, None)
-        return b"" if asked is None else _read(*asked, seconds)
-
-    def _leave_probe(self) -> None:
-        self._leave(b"".join(sorted(self._met_there)[:MOST_MET]))
-
-    def _tell(self, found: dict[bytes, list[Any]], seen: int, seconds: float, left: int = 0) -> None:
-        """`left`: changes that were not for this way to look at."""
+    def _tell(self, found: dict[bytes, list[Any]], seen: int, seconds: float) -> None:
         self._told = True
         self.context.emit(
-            "screen", agrees=found[AGREES], differs=found[DIFFERS], unknown=found[UNKNOWN], unmade=found[UNMADE], seen=seen, left=left,
+            "screen", agrees=found[AGREES], differs=found[DIFFERS], unknown=found[UNKNOWN], unmade=found[UNMADE], seen=seen,
             seconds=round(seconds, 3),
         )  # fmt: skip
 
-    # ------------------------------------------------------------------------------------------------- one launch alone
+    # ------------------------------------------------------------------------------------------------- launches alone
 
     def _in_fork(self, work: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
         """The bytes that a fork comes up with, until it is done or dies."""
@@ -354,29 +301,6 @@ def _offsets() -> dict[int, int]:
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 found[fd] = os.lseek(fd, 0, os.SEEK_CUR)
     return found
-
-
-def _digest(tensor: Any) -> bytes:
-    """What a tensor holds, NaN among it."""
-    values = tensor.detach().cpu().contiguous()
-    octets = values.reshape(-1).view(sys.modules["torch"].uint8).numpy().tobytes()
-    return hashlib.sha256(repr((tuple(values.shape), values.dtype)).encode() + octets).digest()
-
-
-def _begin(arrays: Sequence[Any], fresh: Collection[int]) -> bytes:
-    """What a launch is given, without what it has to fill."""
-    found = hashlib.sha256()
-    for position, value in enumerate(arrays):
-        if position not in fresh:
-            held = (value.shape, str(value.dtype), value.tobytes()) if isinstance(value, numpy.ndarray) else value
-            found.update(repr(held).encode())
-    return found.digest()
-
-
-def _digests(said: bytes) -> set[bytes]:
-    """The digests that the fork with other values wrote one after another."""
-    size = hashlib.sha256().digest_size
-    return {said[n : n + size] for n in range(0, len(said), size)}
 
 
 def _verdicts(looking: replay.Replay, edits: Sequence[Any], until: float) -> Iterator[bytes]:

@@ -24,6 +24,7 @@ def install_torch(torch: Any, context: Any) -> None:
     torch_device.install()
     if context.twin is not None:
         operators.FactoriesOfComposites().__enter__()
+        torch_device.tell_of_arrays()
     late_imports.adapt_loaded()
 
 

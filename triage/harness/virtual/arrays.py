@@ -1,27 +1,48 @@
-"""NumPy arrays of made-up values: an array that remembers it, through views and arithmetic."""
+"""NumPy arrays of the host that came of tensors: of made-up values one that remembers it, through views and arithmetic, and in twin mode of
+others one that tells what the script subtracts from it."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any
 
+from . import session
 from .tensors import VirtualTensor, values
 
 
 @functools.cache
-def _kind() -> Any:
+def _kinds() -> tuple[Any, Any]:
     import numpy
 
-    class VirtualArray(numpy.ndarray):
+    class TellingArray(numpy.ndarray):
+        """An array that tells of the functions it is given to. What they make of it is a plain one."""
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+            if method == "__call__":
+                session.sees_arrays(ufunc.__name__, inputs)
+            filled = named.get("out")
+            if filled is not None:
+                named["out"] = tuple(map(_plain, filled))
+            made = getattr(ufunc, method)(*map(_plain, inputs), **{key: _plain(value) for key, value in named.items()})
+            if filled is not None:
+                return filled[0] if len(filled) == 1 else filled
+            return tuple(map(self._kept, made)) if isinstance(made, tuple) else self._kept(made)
+
+        def _kept(self, made: Any) -> Any:
+            return made
+
+    class VirtualArray(TellingArray):
         """An array whose values are made up."""
 
-        def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        def _kept(self, made: Any) -> Any:
             from .numbers import VirtualFloat
 
-            if return_scalar and array.ndim == 0:
-                value = array.item()
-                return VirtualFloat(value) if isinstance(value, float) else value
-            return array.view(VirtualArray)
+            if isinstance(made, numpy.ndarray):
+                return made.view(VirtualArray)
+            return VirtualFloat(made) if isinstance(made, numpy.floating) else made
+
+        def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+            return self._kept(array[()] if return_scalar else array)
 
         def __bool__(self) -> bool:
             from . import truth
@@ -30,13 +51,21 @@ def _kind() -> Any:
                 return super().__bool__()
             return truth.decide("bool(array)", bool(self.view(numpy.ndarray)))
 
-    return VirtualArray
+    def _plain(value: Any) -> Any:
+        return value.view(numpy.ndarray) if isinstance(value, TellingArray) else value
+
+    return TellingArray, VirtualArray
 
 
 def from_tensor(tensor: VirtualTensor) -> Any:
     """The values of a tensor as an array; marked if they are made up."""
     plain = values(tensor).detach().numpy()
-    return plain.view(_kind()) if tensor.tainted else plain
+    return plain.view(_kinds()[1]) if tensor.tainted else plain
+
+
+def telling(array: Any) -> Any:
+    """An array that tells what the script subtracts from it, over the memory of a plain one."""
+    return array.view(_kinds()[0])
 
 
 def is_made_up(value: Any) -> bool:

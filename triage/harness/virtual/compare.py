@@ -21,6 +21,7 @@ from .tensors import VirtualTensor, is_guessed, is_tainted
 def made_up(function: str, *operands: Any) -> None:
     """Record a comparison of made-up values."""
     shapes = " and ".join(str(tuple(t.shape)) for t in operands if hasattr(t, "shape"))
+    session.supposes(operands)
     session.comparison(function, f"not compared: values of {shapes or 'the operands'} were not computed by a device")
 
 
@@ -87,7 +88,15 @@ def install_tilelang() -> None:
 
 def install_numpy(testing: Any) -> None:
     """NumPy's assertions and tests; `testing` is `numpy.testing`."""
-    for name in ("allclose", "array_equal", "array_almost_equal", "almost_equal", "equal"):
+    for name in (
+        "allclose",
+        "array_equal",
+        "array_almost_equal",
+        "almost_equal",
+        "equal",
+        "array_less",
+        "approx_equal",
+    ):
         original = getattr(testing, f"assert_{name}", None)
         if original is not None:
             setattr(testing, f"assert_{name}", unless_made_up(original, f"numpy.testing.assert_{name}", None))

@@ -9,14 +9,15 @@ from __future__ import annotations
 import dataclasses
 import time
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 import torch
 
+from .numbers import VirtualFloat, VirtualInt
 from .signature import Parameter, Signature
-from .tensors import VirtualTensor, is_guessed, is_tainted
+from .tensors import MARK, VirtualTensor, is_guessed, is_tainted
 
 #: seconds that the launches of one run may be computed for; the interpreter bounds the work of a single one
 SECONDS = 120.0
@@ -61,6 +62,12 @@ class Computing:
         results: Sequence[Any],
     ) -> bool:
         """Compute a launch in place; False where its values are to be made up. Of a launch without id nothing is told."""
+        screening = self.context.screening
+        if screening is not None:
+            screening.begins()
+            if screening.is_supposing:
+                self._suppose(func, signature, args, results)
+                return True
         began = time.monotonic()
         told: dict[str, Any] = {"launch": launch_id, "kernel": kernel_id, "computed": False}
         try:
@@ -74,8 +81,8 @@ class Computing:
             }
         except NotComputed as why:
             told["why"] = str(why)
-            if self.context.screening is not None:
-                self.context.screening.lost()
+            if screening is not None:
+                screening.lost()
         told["seconds"] = round(time.monotonic() - began, 4)
         self._spent += time.monotonic() - began
         if launch_id is not None:
@@ -96,10 +103,11 @@ class Computing:
             self._magnitudes = {name: _magnitude(array) for name, array in inputs if _is_real(array)}
             screening = self.context.screening
             if screening is not None:
-                func = screening.launching(func, arrays, signature.outputs)
+                names = [parameter.name for parameter in signature.parameters]
+                func = screening.launching(func, names, arrays, signature.outputs)
             outcome = on_twin(func, signature, arrays)
             if screening is not None:
-                _make_up(screening.launched(outcome.cost), signature, args, results)
+                screening.launched(outcome.cost)
         except twin.Unsupported as error:
             raise NotComputed(str(error)) from error
         except NotComputed:
@@ -110,6 +118,27 @@ class Computing:
             raise NotComputed(f"the twin failed: {type(error).__name__}: {error}") from error
         self._nan = [p.name for p, array in zip(signature.parameters, arrays, strict=True) if _has_nan(array)]
         return outcome
+
+    def _suppose(self, func: Any, signature: Signature, args: Sequence[Any], results: Sequence[Any]) -> None:
+        """Instead of a launch: what it would write counts as made up from here on."""
+        given = in_order(signature, args, results)
+        known = [_unless_made_up(p, v) for p, v in zip(signature.parameters, given, strict=True)]
+        names = [parameter.name for parameter in signature.parameters]
+        for position in self.context.screening.supposes(func, names, known, signature.outputs):
+            if isinstance(given[position], VirtualTensor):
+                given[position].memory.tainted = True
+            elif isinstance(given[position], torch.Tensor):
+                setattr(given[position], MARK, True)
+
+
+def _unless_made_up(parameter: Parameter, value: Any) -> Any:
+    """An argument as the interpreter takes it; None of what is made up."""
+    if isinstance(value, (VirtualInt, VirtualFloat)):
+        return None
+    try:
+        return as_array(parameter, value)
+    except NotComputed:
+        return None
 
 
 def in_order(signature: Signature, args: Sequence[Any], results: Sequence[Any]) -> list[Any]:
@@ -171,14 +200,6 @@ def _magnitude(array: Any) -> tuple[float, float]:
     step = array.size // SAMPLE * 2 + 1  # odd: the same column of every row would not stand for all
     some = numpy.abs(array.reshape(-1)[::step].astype(numpy.float64))
     return float(some.mean()), float(numpy.sqrt(numpy.mean(some * some)))
-
-
-def _make_up(positions: Collection[int], signature: Signature, args: Sequence[Any], results: Sequence[Any]) -> None:
-    """Have the values of some parameters count as made up from here on."""
-    given = in_order(signature, args, results)
-    for position in positions:
-        if isinstance(given[position], VirtualTensor):
-            given[position].memory.tainted = True
 
 
 def as_array(parameter: Parameter, value: Any) -> Any:

@@ -20,6 +20,8 @@ def _compared(name: str, sense: bool) -> Any:
 def _computed(name: str) -> Any:
     def compute(self: Any, *others: Any) -> Any:
         result = getattr(self.BASE, name)(self, *others)
+        if result is NotImplemented and type(others[0]).__module__ == "numpy" and not getattr(others[0], "ndim", 0):
+            result = getattr(self.BASE, name)(self, others[0].item())  # a scalar of NumPy would make one of its own
         if type(result) is float:
             return VirtualFloat(result)
         if type(result) is int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from types import FrameType
 from typing import Any
 
@@ -34,6 +35,26 @@ def sees(func: Any, args: tuple[Any, ...]) -> None:
     """An operator of PyTorch is about to run: the script may compare by its own arithmetic."""
     if _context is not None and _context.comparisons is not None:
         _context.comparisons.meetings.see(func, args)
+
+
+def sees_arrays(name: str, inputs: tuple[Any, ...]) -> None:
+    """As `sees`, of a function of NumPy."""
+    if _context is not None and _context.comparisons is not None:
+        _context.comparisons.meetings.see_arrays(name, inputs)
+
+
+def is_asked_by_user() -> bool:
+    """Whether the script itself calls what the harness has replaced."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and _context is not None and bool(_context.is_user(frame.f_code.co_filename))
+
+
+def supposes(operands: tuple[Any, ...]) -> None:
+    """Some of the operands of a comparison are made up."""
+    if _context is not None and _context.comparisons is not None:
+        _context.comparisons.supposed(*operands[:2])
 
 
 def virtual(what: str) -> None:

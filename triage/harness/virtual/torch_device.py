@@ -41,6 +41,20 @@ def install() -> None:
     _default_device()
 
 
+def tell_of_arrays() -> None:
+    """Have the script's own arithmetic on arrays told, as far as they come of tensors."""
+    original = torch.Tensor.numpy
+
+    @functools.wraps(original)
+    def numpy(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        from . import arrays
+
+        array = original(self, *args, **kwargs)
+        return arrays.telling(array) if session.is_asked_by_user() else array
+
+    torch.Tensor.numpy = numpy  # type: ignore[method-assign]
+
+
 def indexed(device: Any) -> Any:
     """`cuda` with its index: PyTorch asks a device guard for a missing one, and a CPU build has none."""
     return DEVICE if is_cuda(device) else device
