@@ -380,6 +380,72 @@ def test_what_counts_may_end_with_the_tensor_or_be_the_one_element_that_was_foun
     assert "wide[i, j] = T.if_then_else(j == place[i], 0.0, wide[i, j])" in lines
 
 
+ANOTHER = """
+import tilelang.language as T
+
+
+@T.macro
+def unpack(words, tile, block):
+    for i, j in T.Parallel(block, block):
+        k = i * 2
+        n = j * 2
+        tile[i, j] = (words[k, n] >> (k % 8)) & 0xF
+
+
+def propagate(V, C, count):
+    @T.prim_func
+    def main(P: T.Tensor((V,), "int32"), X: T.Tensor((V, C), "float32"), Y: T.Tensor((V, C), "float32")):
+        with T.Kernel(V) as v:
+            tile = T.alloc_shared((32, 32), "int32")
+            sums = T.alloc_fragment((32,), "float32")
+            val = T.alloc_shared((2, 32), "float32")
+            seen = T.alloc_shared((2, 32), "int32")
+            unpack(X, tile, 32)
+            for f in T.serial(C):
+                deg = P[v + 1] - P[v]
+                scale = T.rsqrt(T.cast(deg + 1, "float32"))
+                u = P[v] + f
+                w = X[v, f] * 0.5
+                h = X[u, f] * 0.5
+                Y[v, f] = scale * X[u, f]
+                Y[v, f] = T.max(w * h, 0.0)
+                Y[v, f] = T.max(w, 0.0) * T.max(h, 0.0)
+                Y[v, f] = w * T.rsqrt(h + 1e-6)
+                Y[v, f] = w / count
+                Y[v, f] = X[v, f + 1] * T.exp(sums[f])
+                sums[f] = w * sums[C - 1]
+                val[0, f] = T.if_then_else(P[v] == 0, val[1, f], 0.0)
+
+    return main
+"""
+#: slips that a reader would look for
+ALSO = (
+    "tile[i, j] = (words[k, n] >> (n % 8)) & 0xF",
+    "Y[v, f] = (T.rsqrt(T.cast(P[u + 1] - P[u] + 1, 'float32'))) * X[u, f]",
+    "Y[v, f] = (T.max(w, 0.0) * T.max(h, 0.0))",
+    "Y[v, f] = T.max(w * h, 0.0)",
+    "Y[v, f] = w * (1.0 / (T.sqrt(h) + 1e-6))",
+    "Y[v, f] = w / (count - 1)",
+    "Y[v, f] = X[v, f + C] * T.exp(sums[f])",
+    "Y[v, f] = X[v, f + 1] * T.exp(sums[C - 1] - sums[f])",
+    "val[0, f] = T.if_then_else(seen[1, f] == 0, val[1, f], 0.0)",
+)
+
+
+@pytest.mark.parametrize("line", ALSO)
+def test_so_are_another_index_both_sides_of_a_limit_and_what_a_sum_grew_by(line: str) -> None:
+    lines = {text for edit in edits(ANOTHER, range(5, 38)) for text in changed(edit, ANOTHER)}
+    assert line in lines
+
+
+def test_memory_that_a_macro_is_given_is_no_size() -> None:
+    says = {edit.says for edit in edits(ANOTHER, range(5, 38))}
+    assert "`block` as `count`" in says or "`count` as `V`" in says
+    assert (
+        not {f"`{size}` as `{memory}`" for size in ("block", "count", "V", "C") for memory in ("words", "tile")} & says
+    )
+
+
 PERSISTENT = """
 def make(batch, M, N, K):
     @T.prim_func

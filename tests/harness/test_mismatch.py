@@ -125,3 +125,30 @@ def test_no_factor_explains_what_is_wrong_where_zero_is_expected(mismatch) -> No
     assert told["ratio"] == pytest.approx(2.0)
     assert told["explained"] == pytest.approx(float((expected > 0).float().mean()), abs=0.01)
     assert "factor" not in describe(from_json(Mismatch, told))
+
+
+MENDED = {
+    "below the bound": ((0.5, 0.1), (0.009, 0.002), [0.01], True),
+    "much better, but not below it": ((0.5, 0.1), (0.02, 0.011), [0.01], False),
+    "one measure is enough": ((0.5, 0.1), (0.02, 0.008), [0.01], True),
+    "no bound": ((0.5, 0.1), (0.5 / 16, 0.1), [], True),
+    "no bound, little better": ((0.5, 0.1), (0.1, 0.1), [], False),
+    "a count": ((0.5, 0.1), (0.1, 0.1), [0.0], False),
+    "a likeness": ((0.5, 0.1), (0.001, 0.1), [0.99], True),
+    "a bound that was kept": ((0.005, 0.1), (0.004, 0.1), [0.2], False),
+    "no number any more": ((math.inf, math.inf), (0.1, 0.1), [], True),
+}
+
+
+@pytest.mark.parametrize("case", MENDED)
+def test_an_error_is_mended_when_it_comes_below_a_bound_or_nearly_vanishes(mismatch, case: str) -> None:
+    before, after, bounds, mended = MENDED[case]
+    assert mismatch.mended(before, after, bounds) is mended
+
+
+def test_measures_are_infinite_where_only_one_side_is_a_number(mismatch) -> None:
+    expected = torch.tensor([1.0, 2.0, math.nan, 4.0])
+    one = mismatch.measures(torch.tensor([1.0, 2.5, math.nan, 4.0]), expected)
+    assert one[:3] == pytest.approx((0.5, 0.125, 0.25)) and one[-1] == pytest.approx(0.25)
+    assert mismatch.measures(torch.tensor([1.0, 2.0, 3.0, 4.0]), expected)[0] == math.inf
+    assert not any(mismatch.measures(expected, expected))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from triage.experiment.errors import read_events
 from triage.experiment.repairs.edit import Edit
 from triage.experiment.repairs.parts import Statements
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
 from triage.experiment.twin import whole
+
+#: where more edits than this agree, the script is asked about each of them
+MANY = 4
 
 
 @dataclass
@@ -38,17 +42,26 @@ def screened(
     """
     statements = Statements(candidate.source)
     parts = ((number, statements.parts(edit)) for number, edit in enumerate(edits) if not edit.file)
-    asked = [[number, some] for number, some in parts if some]
+    asked: list[tuple[int, Any]] = [(number, some) for number, some in parts if some]
     until = time.monotonic() + seconds
     found = Screened(len(asked))
-    for to_the_end in (False, True):
+
+    def look(asked: Sequence[Any], into: Screened, to_the_end: bool) -> None:
         left = max(until - time.monotonic(), 0.0)
         shards = [asked[start :: runner.jobs] for start in range(runner.jobs)]
         wanted = [{"edits": shard, "seconds": left, "limit": limit, "whole": to_the_end} for shard in shards if shard]
         copies = [replace(candidate, twin=(*(candidate.twin or ()), ("screen", one))) for one in wanted]
-        runner.first(copies, lambda shown: _look(shown, runner, edits, found), limit + left)
-        if found.seen:
-            break
+        runner.first(copies, lambda shown: _look(shown, runner, edits, into), limit + left)
+
+    look(asked, found, to_the_end=False)
+    if not found.seen:
+        look(asked, found, to_the_end=True)
+        return found
+    agreeing = [one for one in asked if found.known.get(edits[one[0]])]
+    if len(agreeing) > MANY:  # what measures an error by itself says whether it is small enough only when it is asked
+        again = Screened(len(agreeing))
+        look(agreeing, again, to_the_end=True)
+        found.known |= {edit: agrees for edit, agrees in again.known.items() if not agrees}
     return found
 
 

@@ -266,19 +266,18 @@ class Comparisons:
         rtol: float | None = None,
         atol: float | None = None,
         bounds: dict[str, Any] | None = None,
-        near: float | None = None,
+        measured: list[float] | None = None,
         output: Any = None,
     ) -> dict[str, Any]:
         """The pattern of the wrong elements, and which operand a launch wrote: that one counts as the actual one.
 
-        `near`: the error that would be small enough, where no tolerance is known; `output`: what a launch wrote of it, if that may be gone otherwise.
+        `measured`: the bounds of some measure of the error, where no tolerance is known; `output`: what a launch wrote of it, if that may be gone otherwise.
         """
         from . import mismatch
 
         asked = (actual, expected)
         actual, expected, writers = self._sides(actual, expected)
-        tolerance = (0.0, near) if rtol is None and near is not None else (rtol, atol)
-        self._screen(actual, expected, writers[0], actual is asked[1], *tolerance, bounds, output)
+        self._screen(actual, expected, writers[0], actual is asked[1], rtol, atol, bounds, measured, output)
         summary, mask = mismatch.summarize(actual, expected, wrong)
         written = [writer.dtype for writer in writers[:1] if writer is not None]
         summary["differences"] = mismatch.differences(actual, expected, written)
@@ -290,15 +289,19 @@ class Comparisons:
 
     def _screen(
         self, actual: Any, expected: Any, writer: Any, turned: bool, rtol: float | None, atol: float | None, bounds: Any,
-        output: Any,
+        measured: list[float] | None, output: Any,
     ) -> None:  # fmt: skip
         """Look at changes of the kernel that wrote what is compared, if this run is asked to; `turned`: the script names it last."""
         if self.context.screening is None:
             return
         output = writer.tensor() if output is None and writer is not None else output
-        if output is not None and rtol is not None and atol is not None and actual.shape == expected.shape:
+        if measured is None and (rtol is None or atol is None):
+            return
+        if output is not None and actual.shape == expected.shape:
             with self.context.guarded("look at changes of a kernel"):
-                self.context.screening.compared(actual, output, expected, rtol, atol, bounds or {}, turned)
+                self.context.screening.compared(
+                    actual, output, expected, rtol or 0.0, atol or 0.0, bounds or {}, turned, measured
+                )
 
     def _let_through(
         self, actual: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any]
@@ -427,7 +430,8 @@ class Comparisons:
             with self._unfollowed():
                 far = mismatch.how_far(met.one, met.other)
             if far.beyond(bounds) and not far.rounding:
-                return self._own(decision, met.one, met.other, met.exact, met.sources, bounds, met.output)
+                known = [*bounds, *met.bounds]
+                return self._own(decision, met.one, met.other, met.exact, met.sources, known, met.output)
         return None
 
     def _own(
@@ -442,8 +446,7 @@ class Comparisons:
         about["sources"] = said
         with self._unfollowed():
             wrong = mismatch.largely_wrong(actual, expected)
-            near = mismatch.how_far(actual, expected).mended(bounds)
-        about |= self._mismatch(actual, expected, wrong, near=near, output=output)
+        about |= self._mismatch(actual, expected, wrong, measured=bounds, output=output)
         return self._emit(decision.kind, False, decision.through, about).id
 
 

@@ -144,17 +144,8 @@ class Decision:
 
     def bounds(self) -> list[float]:
         """The numbers that the nearest condition compares with that compares values, also those that a name stands for."""
-        for step in self._nearest():
-            found: list[float] = []
-            for node in ast.walk(step.node):
-                for side in _sides(node):
-                    bindings = _bound(_scope(step.frame), side.id) if isinstance(side, ast.Name) else ()
-                    values = [getattr(n, "value", n) for n in bindings] if isinstance(side, ast.Name) else [side]
-                    numbers = [value_of(value, step.frame) for value in values if not isinstance(value, ast.Name)]
-                    found += [float(n) for n in numbers if isinstance(n, (int, float)) and len(numbers) == len(values)]
-            if found:
-                return found
-        return []
+        found = (list(_numbers_in(step.node, step.frame)) for step in self._nearest())
+        return next((numbers for numbers in found if numbers), [])
 
     def values(self) -> Iterator[Any]:
         """What the names in the steps stand for now, as far as it is read and not only measured."""
@@ -574,6 +565,23 @@ def _sides(node: ast.AST) -> list[ast.expr]:
     sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
     counts = any(isinstance(side, ast.Call) and ast.unparse(side.func) == "len" for side in sides)
     return [] if counts else sides
+
+
+def numbers_compared(frame: types.FrameType, line: int) -> list[float]:
+    """The numbers that values are compared with in the function that a frame runs; of a module, in and after a line."""
+    nodes = [n for n in _inside(_scope(frame)) if isinstance(n, ast.Compare)]
+    here = [n for n in nodes if frame.f_code.co_name != "<module>" or n.lineno >= line]
+    return [number for node in here for number in _numbers_in(node, frame)]
+
+
+def _numbers_in(root: ast.AST, frame: types.FrameType) -> Iterator[float]:
+    """The numbers that the comparisons in an expression or a statement compare with, also those that a name stands for."""
+    for side in (side for node in ast.walk(root) for side in _sides(node)):
+        bindings = _bound(_scope(frame), side.id) if isinstance(side, ast.Name) else ()
+        values = [getattr(n, "value", n) for n in bindings] if isinstance(side, ast.Name) else [side]
+        numbers = [value_of(value, frame) for value in values if not isinstance(value, ast.Name)]
+        if len(numbers) == len(values):
+            yield from (float(n) for n in numbers if isinstance(n, (int, float)))
 
 
 def _truth(node: ast.AST, frame: types.FrameType) -> bool | None:

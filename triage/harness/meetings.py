@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import errors, mismatch, sources
-from .deciding import Passed
+from .deciding import Passed, numbers_compared
 
 #: operators that take the difference of two tensors, and whether they ask for equal ones
 DIFFER = {
@@ -31,7 +31,8 @@ LIMIT = 32
 
 @dataclass(frozen=True)
 class Meeting:
-    """Two tensors whose difference was looked at; `exact`: by `==` and the like. `output`: what a launch wrote of them."""
+    """Two tensors whose difference was looked at; `exact`: by `==` and the like. `output`: what a launch wrote of them; `bounds`: the numbers
+    that the function around compares with."""
 
     one: Any
     other: Any
@@ -39,6 +40,7 @@ class Meeting:
     through: tuple[Passed, ...]
     sources: str
     output: Any
+    bounds: tuple[float, ...]
 
 
 class Meetings:
@@ -85,7 +87,7 @@ class Meetings:
         users = self.context.comparisons.users()
         through = tuple(Passed.of(frame, line) for frame, line in users)
         said = sources.of_statement(users, self.context.is_user)
-        self._kept.append(Meeting(one, other, exact, through, said, writer.tensor()))
+        self._kept.append(Meeting(one, other, exact, through, said, writer.tensor(), _bounds(users)))
 
     def _is_asked(self) -> bool:
         """Whether the script asks, and no package but PyTorch in between."""
@@ -99,6 +101,11 @@ def plain(value: Any) -> Any:
     """The values of a tensor, of one on the virtual device, too, or of an array, as a tensor of the host."""
     torch = sys.modules["torch"]
     return getattr(value, "payload", value).detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+
+
+def _bounds(users: Sequence[tuple[types.FrameType, int]]) -> tuple[float, ...]:
+    """The numbers that the innermost of the user's functions compares with."""
+    return tuple(numbers_compared(*users[-1])) if users else ()
 
 
 def _is_torch(frame: types.FrameType) -> bool:

@@ -83,13 +83,6 @@ class Far:
     relative: float
     total: float
     rounding: bool
-    #: the largest finite magnitude that is expected
-    top: float
-
-    def mended(self, bounds: Sequence[float]) -> float:
-        """An error with which the two would be near: under a bound that is exceeded now, or far smaller than the error is."""
-        before = self.largest if math.isfinite(self.largest) else self.top
-        return max([before * LARGE, *(bound for bound in bounds if bound < before)])
 
     def beyond(self, bounds: Sequence[float]) -> bool:
         """Whether there is a difference, and one of the usual measures of it is above the least of the bounds, if any is known that may
@@ -106,7 +99,7 @@ def how_far(actual: torch.Tensor, expected: torch.Tensor) -> Far:
     actual, expected = alike(actual, expected)
     equal = actual.eq(expected) | (actual.ne(actual) & expected.ne(expected))
     if bool(equal.all()):
-        return Far(0.0, 0.0, 0.0, True, 0.0)
+        return Far(0.0, 0.0, 0.0, True)
     wide = [t.to(torch.complex128 if t.is_complex() else torch.float64) for t in (actual, expected)]
     error = wide[0].sub(wide[1]).abs().masked_fill(equal, 0.0).nan_to_num(math.inf, math.inf)
     size = wide[1].abs()
@@ -115,7 +108,29 @@ def how_far(actual: torch.Tensor, expected: torch.Tensor) -> Far:
     largest = float(error.max())
     relative = float(error.div(size).nan_to_num(0.0 if largest == 0 else math.inf).max())
     spacing = torch.finfo(narrow).eps if narrow is not None else 0.0
-    return Far(largest, relative, float(error.sum()), largest <= SPACINGS * spacing * top, top)
+    return Far(largest, relative, float(error.sum()), largest <= SPACINGS * spacing * top)
+
+
+def measures(actual: torch.Tensor, expected: torch.Tensor) -> tuple[float, ...]:
+    """The usual measures of an error: the largest, the mean and the root mean square, then each beside that of what is expected, and the largest one
+    beside its own expected value. Infinite where one side is no number and the other is."""
+    actual, expected = alike(actual, expected)
+    equal = actual.eq(expected) | (actual.ne(actual) & expected.ne(expected))
+    error = actual.double().sub(expected.double()).abs_().masked_fill_(equal, 0.0).nan_to_num_(math.inf, math.inf)
+    size = expected.double().abs().nan_to_num_(0.0, 0.0)
+    errors = [float(error.max()), float(error.mean()), float(error.square().mean().sqrt())]
+    sizes = [float(size.max()), float(size.mean()), float(size.square().mean().sqrt())]
+    beside = [one / other if other else one for one, other in zip(errors, sizes, strict=True)]
+    return (*errors, *beside, float(error.div(size).nan_to_num_(0.0 if not errors[0] else math.inf).max()))
+
+
+def mended(before: Sequence[float], after: Sequence[float], bounds: Sequence[float]) -> bool:
+    """Whether errors are small enough now for a check of which nobody knows which measure it takes: one of them has come below one of its
+    `bounds`, or, where none of these was exceeded, the largest is far smaller than it was."""
+    exceeded = [bound for bound in bounds if 0 < bound < LIKENESS and any(measure > bound for measure in before)]
+    if exceeded:
+        return any(one > bound >= other for bound in exceeded for one, other in zip(before, after, strict=True))
+    return after[0] <= LARGE * before[0] if math.isfinite(before[0]) else math.isfinite(after[0])
 
 
 def alike(actual: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

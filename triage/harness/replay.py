@@ -22,6 +22,8 @@ from . import independent, mismatch, rebuilt, segments
 MOST_BYTES = 256 << 20
 #: blocks that are computed alone to find one that tells wrong changes from right ones, and for so many seconds
 BLOCKS, LOOKING = 64, 1.0
+#: a measure of some of the elements may be so many times that of all
+PARTIAL = 4
 #: a changed kernel may do so many times the work of the unchanged one, and a little
 MORE_WORK, LITTLE_WORK = 4.0, 1e6
 
@@ -127,7 +129,7 @@ class Launches:
 
     def compared(
         self, actual: torch.Tensor, output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float, bounds: dict[str, Any],
-        turned: bool,
+        turned: bool, measured: Sequence[float] | None,
     ) -> Compared:  # fmt: skip
         """How the compared tensor `actual` comes of `output`, which a launch wrote. Raises `NotReplayed` where it is not simply that, a part
         of it, or a copy."""
@@ -147,7 +149,17 @@ class Launches:
                     launch.after[position].size, actual, output, (address - start) // output.element_size()
                 )
                 found = Compared(
-                    launch, position, elements, actual.dtype, expected, rtol, atol, equal_nan, turned, spared
+                    launch,
+                    position,
+                    elements,
+                    actual.dtype,
+                    expected,
+                    rtol,
+                    atol,
+                    equal_nan,
+                    turned,
+                    spared,
+                    measured,
                 )
                 if mismatch.same_values(found.taken(launch.after[position]), actual):
                     return found
@@ -170,6 +182,7 @@ class Compared:
     """What the script compared: elements of the argument at `position` of a launch, in the shape and type of the comparison, with `expected`.
 
     `turned`: the script names the expected tensor first. `spared`: the part of the elements that may be anything.
+    `measured`: the bounds of some measure of the error that the script takes, where it has no tolerances.
     """
 
     launch: Launch
@@ -182,18 +195,32 @@ class Compared:
     equal_nan: bool
     turned: bool
     spared: float
+    measured: Sequence[float] | None
 
     def taken(self, array: numpy.ndarray) -> torch.Tensor:
         """The compared elements of an argument."""
         return taken(array)[self.elements].to(self.dtype)
 
+    @functools.cached_property
+    def before(self) -> torch.Tensor:
+        """The compared elements as the launch left them."""
+        return self.taken(self.launch.after[self.position])
+
     def differs(self, values: torch.Tensor, mask: torch.Tensor | None = None) -> bool:
         """Whether the comparison fails with these values; with a `mask`, for these elements alone."""
+        if self.measured is not None:
+            return not self._mended(values, mask, self.measured)
         pair = (self.expected, values) if self.turned else (values, self.expected)
         wrong = mismatch.wrong_elements(*pair, self.rtol, self.atol, self.equal_nan)
         if mask is not None:
             wrong &= mask
         return float(wrong.sum()) > self.spared * wrong.numel()
+
+    def _mended(self, values: torch.Tensor, mask: torch.Tensor | None, bounds: Sequence[float]) -> bool:
+        some = slice(None) if mask is None else mask
+        before, after = (mismatch.measures(one[some], self.expected[some]) for one in (self.before, values))
+        slack = 1 if mask is None else PARTIAL  # a mean over some elements may be larger than that over all
+        return mismatch.mended(before, after, [bound * slack for bound in bounds])
 
 
 def leading_to(launch: Launch, told: independent.Told, seconds: float) -> list[Launch]:
@@ -280,8 +307,12 @@ class Replay:
     def _block_differs(self, arrays: list[Any]) -> bool:
         """Whether what a single block wrote is wrong, or it wrote nothing."""
         values = self.target.taken(arrays[self.target.position])
-        mask = torch.from_numpy(self._written(arrays)).reshape(-1)[self.target.elements]
+        mask = self._compared(self._written(arrays))
         return not bool(mask.any()) or self.target.differs(torch.where(mask, values, self._whole), mask)
+
+    def _compared(self, written: numpy.ndarray) -> torch.Tensor:
+        """Which of the compared elements are among those that were written."""
+        return torch.from_numpy(written).reshape(-1)[self.target.elements]
 
     @functools.cached_property
     def _before(self) -> numpy.ndarray:
@@ -303,7 +334,7 @@ class Replay:
             written = self._written(arrays)
             if bool((_octets(arrays[self.target.position])[written] != _octets(whole)[written]).any()):
                 return None
-            if written.any() and self._block_differs(arrays):
+            if bool(self._compared(written).any()) and self._block_differs(arrays):
                 return block
         return None
 

@@ -119,15 +119,16 @@ class Screening:
                     self._fork_tells.meets(operand)
 
     def compared(
-        self, actual: Any, output: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any], turned: bool
-    ) -> None:
+        self, actual: Any, output: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any], turned: bool,
+        measured: Sequence[float] | None = None,
+    ) -> None:  # fmt: skip
         """The script found that `actual`, which comes of `output` of a launch, differs from what is expected."""
         if self.asked["whole"] or self._told or self._told_by is None:
             return
         began = time.monotonic()
         limit = float(self.asked["limit"])
         try:
-            target = self._kept.compared(actual, output, expected, rtol, atol, bounds, turned)
+            target = self._kept.compared(actual, output, expected, rtol, atol, bounds, turned, measured)
             if not self._told_by.is_met(expected, limit):
                 raise replay.NotReplayed("what is expected depends on a result, or is not compared whatever that is")
             launches = replay.leading_to(target.launch, self._told_by, limit)

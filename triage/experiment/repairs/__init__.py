@@ -60,8 +60,7 @@ def further_edits(source: str, lines: Iterable[int], usual: Sequence[Edit], patt
     """Edits beyond the `usual` ones of the same statements, for who can look at thousands. Empty where the source does not parse."""
     found: list[Edit] = []
     for draft in _drafts(source, lines):
-        bodies: list[ast.With | ast.FunctionDef] = [*draft.scope.kernels, *draft.scope.macros]
-        for body in bodies:
+        for body in draft.scope.bodies:
             for statement in (node for node in ast.walk(body) if isinstance(node, FREE)):
                 if not directs(getattr(statement, "value", None)):
                     edit_freely(draft, statement, body)
@@ -126,6 +125,8 @@ def _edits_of(draft: Draft) -> list[Edit]:
         for assignment in (n for n in ast.walk(kernel) if isinstance(n, (ast.Assign, ast.AugAssign))):
             edit_mask(draft, assignment, kernel.body)
         edit_sums(draft, kernel)
+    for macro in draft.scope.macros:
+        _edit_block(draft, macro.body, donors)
     for statement in draft.scope.beside():
         _edit_simple(draft, statement)
         edit_factory(draft, statement)

@@ -186,9 +186,19 @@ def _choice(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
 
 
 def _moved_out(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
-    """`f(a + b)` as `f(a) + b`."""
-    if len(node.args) == 1 and isinstance(node.args[0], ast.BinOp) and isinstance(node.args[0].op, (ast.Add, ast.Sub)):
-        inner = node.args[0]
-        function, left, right = (draft.text.of(part) for part in (node.func, inner.left, inner.right))
-        new = f"({function}({left}) {OPERATORS[type(inner.op)]} {right})"
+    """`f(a + b)` as `f(a) + b`; as `f(a) + f(b)`, also where `f` is a limit: `max(a * b, 0)` as `max(a, 0) * max(b, 0)`; `rsqrt(a + b)` as
+    `1 / (sqrt(a) + b)`."""
+    inner = node.args[0] if node.args else None
+    if not isinstance(inner, ast.BinOp) or not isinstance(inner.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+        return
+    function, left, right = (draft.text.of(part) for part in (node.func, inner.left, inner.right))
+    sign, sums = OPERATORS[type(inner.op)], isinstance(inner.op, (ast.Add, ast.Sub))
+    rest = "".join(f", {draft.text.of(argument)}" for argument in node.args[1:])
+    if len(node.args) == 1 and sums:
+        draft.swap(statement, node, f"({function}({left}) {sign} {right})", "operator", LESS_USUAL)
+    if called(node) == "rsqrt" and sums:
+        sqrt = f"{function.removesuffix('rsqrt')}sqrt({left})"
+        draft.swap(statement, node, f"(1.0 / ({sqrt} {sign} {right}))", "operator", LESS_USUAL)
+    if len(node.args) == 1 or called(node) in ("max", "min"):
+        new = f"({function}({left}{rest}) {sign} {function}({right}{rest}))"
         draft.swap(statement, node, new, "operator", LESS_USUAL)

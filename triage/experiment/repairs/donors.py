@@ -47,10 +47,15 @@ class Donors:
     def _first_named(self) -> dict[str, int]:
         """In which line a value of the kernel gets its name."""
         found: dict[str, int] = {}
-        for node in (n for kernel in self.scope.kernels for n in ast.walk(kernel) if isinstance(n, ast.Assign)):
+        for node in (n for body in self.scope.bodies for n in ast.walk(body) if isinstance(n, ast.Assign)):
             for name in (target.id for target in node.targets if isinstance(target, ast.Name)):
                 found[name] = min(found.get(name, node.lineno), node.lineno)
         return found
+
+    def elements(self, buffer: str) -> list[str]:
+        """The elements of a buffer that the kernels speak of."""
+        loads = (n for body in self.scope.bodies for n in ast.walk(body) if isinstance(n, ast.Subscript))
+        return list(dict.fromkeys(self.text.of(n) for n in loads if self.text.of(n.value) == buffer))
 
     @functools.cached_property
     def lanes(self) -> set[str]:
@@ -65,7 +70,7 @@ class Donors:
         """The expressions of the kernels that say which elements: indices, sides of comparisons, values of counters; and
         whether each is an index."""
         found: list[tuple[ast.expr, bool]] = []
-        for node in (n for kernel in self.scope.kernels for n in ast.walk(kernel)):
+        for node in (n for body in self.scope.bodies for n in ast.walk(body)):
             if isinstance(node, ast.Subscript):
                 found += [
                     (one.lower if isinstance(one, ast.Slice) and one.lower else one, True) for one in indices_of(node)
@@ -148,7 +153,7 @@ class Donors:
     def running(self) -> list[tuple[str, str]]:
         """Pairs of these that are copied to each other: a running maximum before and after a step."""
         found: dict[tuple[str, str], None] = {}
-        for call in (n for kernel in self.scope.kernels for n in ast.walk(kernel) if isinstance(n, ast.Call)):
+        for call in (n for body in self.scope.bodies for n in ast.walk(body) if isinstance(n, ast.Call)):
             names = [a.id for a in call.args[:2] if isinstance(a, ast.Name)] if called(call) == "copy" else []
             if len(names) == 2 and {*names} <= {*self.rows}:
                 found |= {(names[0], names[1]): None, (names[1], names[0]): None}

@@ -7,7 +7,8 @@ import ast
 from triage.experiment.repairs.calls import LOG2_E, edit_call
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
-from triage.experiment.repairs.indices import edit_by_definition, edit_name, edit_subscript
+from triage.experiment.repairs.indices import edit_by_definition, edit_for_another, edit_name, edit_subscript
+from triage.experiment.repairs.scope import ALTERNATIVES
 from triage.experiment.repairs.syntax import COMPARISONS, OPERATORS, called, held, walk
 
 #: operators that stand in each other's place, and how usual that is in a value and in an index (None: makes no sense)
@@ -50,6 +51,8 @@ def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: b
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             edit_name(draft, statement, node, index)
             edit_by_definition(draft, statement, node)
+            if not index:
+                edit_for_another(draft, statement, node)
 
 
 def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
@@ -74,6 +77,10 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
         and all(isinstance(n, ast.Subscript) for n in (node.left, node.right))
     ):
         draft.swap(statement, node, f'T.cast({left}, "float32") * T.cast({right}, "float32")', "data type", LESS_USUAL)
+    if isinstance(node.op, ast.Div) and not index and draft.scope.is_count(node.right):
+        for new in (f"({right} - 1)", f"({right} + 1)"):  # of a sample, or one more that counts
+            draft.swap(statement, node.right, new, "scale", LESS_USUAL)
+    _brought_together(draft, statement, node)
     _left_out(draft, statement, node, index)
     _divisions(draft, statement, node, index)
     if isinstance(node.op, (ast.Add, ast.Sub)):
@@ -98,6 +105,18 @@ def _cast_terms(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
         return f"{held(term, text)}.astype({rest})" if method else f"{draft.text.of(node.func)}({text}, {rest})"
 
     draft.swap(statement, node, cast(value), "data type")
+
+
+def _brought_together(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:
+    """`f(a, c) * f(b, c)` as `f(a * b, c)`; `calls` has the other direction."""
+    one, other = node.left, node.right
+    if not (isinstance(one, ast.Call) and isinstance(other, ast.Call) and one.args and other.args):
+        return
+    function, rest = draft.text.of(one.func), [draft.text.of(argument) for argument in one.args[1:]]
+    if function == draft.text.of(other.func) and rest == [draft.text.of(argument) for argument in other.args[1:]]:
+        first, second = (held(call.args[0], draft.text.of(call.args[0])) for call in (one, other))
+        inner = ", ".join([f"{first} {OPERATORS[type(node.op)]} {second}", *rest])
+        draft.swap(statement, node, f"{function}({inner})", "operator", LESS_USUAL)
 
 
 def _left_out(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
@@ -169,6 +188,9 @@ def _constant(draft: Draft, statement: ast.stmt, node: ast.Constant, index: bool
         draft.swap(statement, node, str(not value), "transposition")
     elif isinstance(value, int):
         kind = "index" if index else "initial value" if value in (0, 1) else "operator"
+        if index and value == 1 and not bounds:  # a step of one, where the step is a size
+            for size in draft.scope.given[:ALTERNATIVES]:
+                draft.swap(statement, node, size, "offset", LESS_USUAL)
         if not bounds:  # a bound one further or nearer is tried as a whole
             for new in (value + 1, value - 1):
                 if new >= 0 or not index:

@@ -49,6 +49,7 @@ def edit_by_parts(draft: Draft, statement: ast.stmt, donors: Donors, roots: list
             if isinstance(node, ast.Call) and called(node) in ("exp", "exp2") and len(node.args) == 1:
                 for unit in (unit for unit in donors.units if unit not in names_in(node)):
                     draft.swap(statement, node.args[0], f"({draft.text.of(node.args[0])}) * {unit}", MOVABLE)
+                _how_much_grown(draft, statement, donors, node)
             if isinstance(node, ast.BinOp):
                 _regrouped(draft, statement, node, inside[id(node)])
             if isinstance(getattr(node, "ctx", None), ast.Load) and not isinstance(node, ast.Tuple):
@@ -270,6 +271,18 @@ def _rescaled(draft: Draft, statement: ast.stmt, donors: Donors, place: ast.Subs
             if grown not in draft.text.of(statement):
                 for function in ("exp", "exp2"):
                     draft.swap(statement, node, f"{own} * T.{function}({grown})", "scale", LESS_USUAL)
+
+
+def _how_much_grown(draft: Draft, statement: ast.stmt, donors: Donors, call: ast.Call) -> None:
+    """An exponential of what a running sum grows by, from one of its elements to another, in the place of one of the element alone."""
+    draft.family = "grown"
+    argument = call.args[0]
+    if not isinstance(argument, ast.Subscript):
+        return
+    own, buffer = draft.text.of(argument), draft.text.of(argument.value)
+    for other in [one for one in donors.elements(buffer) if one != own][:NEAREST]:
+        for new in (f"{other} - {own}", f"{own} - {other}"):
+            draft.swap(statement, argument, new, "scale", LESS_USUAL)
 
 
 def _same_unit(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:

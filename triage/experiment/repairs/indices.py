@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import copy
 import itertools
+import re
 from collections import Counter
 
 from triage.experiment.repairs.draft import Draft
@@ -13,6 +15,8 @@ from triage.experiment.repairs.syntax import ALLOCATING, called, expressions, he
 
 #: so many other names are usual mistakes for one
 NEAREST = 3
+#: so many names are followed to what they stand for
+DEEP = 4
 
 
 def edit_subscript(draft: Draft, statement: ast.stmt, node: ast.Subscript) -> None:
@@ -92,6 +96,37 @@ def edit_by_definition(draft: Draft, statement: ast.stmt, node: ast.Name) -> Non
     for inner in value.args if isinstance(value, ast.Call) and called(value) in ("max", "min") else ():
         if not isinstance(inner, ast.Constant):
             draft.swap(statement, node, held(inner, draft.text.of(inner)), "bounds", RARE)
+
+
+def edit_for_another(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
+    """What a name was bound to, computed for another index: a row's degree or scale where that of its neighbour is meant."""
+    draft.family = "another"
+    value = _spelled_out(draft, node, statement, DEEP)
+    if value is None or not any(isinstance(inner, ast.Subscript) for inner in ast.walk(value)):
+        return
+    text = ast.unparse(value)
+    counted = [name for name in dict.fromkeys(draft.scope.scalars) if name not in names_in(value)]
+    for own in sorted(names_in(value) & {*draft.scope.scalars, *draft.scope.counters}):
+        for other in counted[:ALTERNATIVES]:
+            if draft.scope.definition(other, statement) is not None:
+                new = re.sub(rf"\b{re.escape(own)}\b", other, text)
+                draft.swap(statement, node, f"({new})", "index", LESS_USUAL)
+
+
+def _spelled_out(draft: Draft, node: ast.Name, statement: ast.stmt, deep: int) -> ast.expr | None:
+    """What a named value was computed of, with the named values in that spelled out, too, but for indices; None where nothing is known."""
+    value = draft.scope.definition(node.id, statement) if node.id in draft.scope.scalars and deep else None
+    if value is None:
+        return None
+    value = copy.deepcopy(value)
+    within = {id(inner) for index in ast.walk(value) if isinstance(index, ast.Subscript) for inner in ast.walk(index)}
+
+    class Spelling(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.expr:
+            inner = None if id(name) in within else _spelled_out(draft, name, statement, deep - 1)
+            return name if inner is None else inner
+
+    return Spelling().visit(value)  # type: ignore[no-any-return]
 
 
 def _fits(statement: ast.stmt) -> bool:

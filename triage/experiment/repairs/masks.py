@@ -9,6 +9,8 @@ from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL
 from triage.experiment.repairs.syntax import called, held, indices_of, names_in, operation
 
+#: so many flags are tried in the place of another one
+FLAGS = 6
 #: what stands for an element that does not count, in a sum and in a maximum
 NEUTRAL = ("0", '-T.infinity("float32")')
 
@@ -17,6 +19,7 @@ def edit_mask(draft: Draft, statement: ast.Assign | ast.AugAssign, body: list[as
     """Edits of one statement of a kernel; `body` are all statements of the kernel."""
     _within(draft, statement, body)
     _by_place(draft, statement)
+    _other_flag(draft, statement)
 
 
 def _within(draft: Draft, statement: ast.Assign | ast.AugAssign, body: list[ast.stmt]) -> None:
@@ -65,10 +68,33 @@ def _copied(tile: str, statement: ast.stmt, body: list[ast.stmt]) -> ast.Subscri
     return found
 
 
+def _whole_numbers(draft: Draft) -> list[str]:
+    """The buffers of integers."""
+    return [name for name, call in draft.scope.buffers.items() if "int" in "".join(map(ast.unparse, call.args[1:]))]
+
+
+def _other_flag(draft: Draft, statement: ast.Assign | ast.AugAssign) -> None:
+    """Another flag than the one that is asked, at an element that a statement beside it speaks of."""
+    draft.family = "flag"
+    shapes = {name: draft.text.of(call.args[0]) for name, call in draft.scope.buffers.items() if call.args}
+    loop = next(iter(draft.scope.loops(statement)), None)
+    beside = [n for n in ast.walk(loop) if isinstance(n, ast.Subscript)] if loop is not None else []
+    flags = [
+        f"{flag}[{draft.text.of(node.slice)}]"
+        for node in beside
+        for flag in _whole_numbers(draft)
+        if flag in shapes and shapes[flag] == shapes.get(draft.text.of(node.value))
+    ]
+    for node in (n for n in ast.walk(statement.value) if isinstance(n, ast.Compare) and len(n.ops) == 1):
+        if isinstance(node.left, ast.Subscript) and isinstance(node.comparators[0], ast.Constant):
+            for flag in list(dict.fromkeys(flags))[:FLAGS]:
+                draft.swap(statement, node.left, flag, "condition", LESS_USUAL)
+
+
 def _by_place(draft: Draft, statement: ast.Assign | ast.AugAssign) -> None:
     """The element at a place that is known, and not all that are equal to it: `a[i, j] == top[i]` as `j == place[i]`."""
     draft.family = "place"
-    places = [name for name, call in draft.scope.buffers.items() if "int" in "".join(map(ast.unparse, call.args[1:]))]
+    places = _whole_numbers(draft)
     for node in (n for n in ast.walk(statement.value) if isinstance(n, ast.Compare) and len(n.ops) == 1):
         sides = (node.left, node.comparators[0])
         if not isinstance(node.ops[0], (ast.Eq, ast.NotEq)) or not all(isinstance(s, ast.Subscript) for s in sides):

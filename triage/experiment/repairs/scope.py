@@ -8,7 +8,16 @@ import functools
 import re
 from collections.abc import Collection, Iterable
 
-from triage.experiment.repairs.syntax import ALLOCATING, SIMPLE, called, declares, launches, names_in, target_names
+from triage.experiment.repairs.syntax import (
+    ALLOCATING,
+    SIMPLE,
+    called,
+    declares,
+    indices_of,
+    launches,
+    names_in,
+    target_names,
+)
 
 #: how many other names are tried in the place of one
 ALTERNATIVES = 10
@@ -38,8 +47,8 @@ class Scope:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called(node.value) in ALLOCATING:
                 self.buffers |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
         self._loops: dict[int, list[ast.For]] = {}
-        for kernel in self.kernels:
-            self._look(kernel.body, [])
+        for one in self.bodies:
+            self._look(one.body, [])
 
     def _look(self, body: list[ast.stmt], loops: list[ast.For]) -> None:
         for statement in body:
@@ -78,7 +87,7 @@ class Scope:
     @functools.cached_property
     def scalars(self) -> list[str]:
         """Values that a statement of a kernel gives a name: loaded or computed."""
-        named = (name for kernel in self.kernels for name in self._named(kernel))
+        named = (name for one in self.bodies for name in self._named(one))
         return list(dict.fromkeys(name for name in named if name not in self.buffers))
 
     @functools.cached_property
@@ -87,7 +96,7 @@ class Scope:
         found = dict.fromkeys(_numbers(self.function))
         found |= dict.fromkeys(name for statement in self.beside() for name in self._named(statement))
         found |= dict.fromkeys(self.constants)
-        tensors = {*self.buffers, *self._in_body}
+        tensors = {*self.buffers, *self._in_body, *self._indexed}
         return [name for name in found if name not in tensors and not NO_SIZE.search(name)]
 
     @staticmethod
@@ -114,7 +123,20 @@ class Scope:
         for node in (n for n in ast.walk(self.function) if isinstance(n, ast.arg)):
             if node.annotation is not None and _is_memory(node.annotation):
                 found[node.arg] = len(_shape_in(node.annotation))
-        return found | {name: len(shape) for name, shape in self._in_body.items()}
+        return found | self._indexed | {name: len(shape) for name, shape in self._in_body.items()}
+
+    @functools.cached_property
+    def _indexed(self) -> dict[str, int]:
+        """Memory that macros and helpers are given: parameters of which the body takes elements."""
+        found: dict[str, int] = {}
+        for function in (n for n in ast.walk(self.function) if isinstance(n, ast.FunctionDef)):
+            plain = {arg.arg for arg in function.args.args if arg.annotation is None}
+            for node in (
+                n for n in ast.walk(function) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
+            ):
+                if isinstance(node.value, ast.Name) and node.value.id in plain:
+                    found[node.value.id] = len(indices_of(node))
+        return found
 
     @functools.cached_property
     def _in_body(self) -> dict[str, list[ast.expr]]:
@@ -236,6 +258,11 @@ class Scope:
             if isinstance(n, ast.Assign) and n.lineno < statement.lineno and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)
         ]  # fmt: skip
         return max(bindings, key=lambda n: n.lineno).value if bindings else None
+
+    @functools.cached_property
+    def bodies(self) -> list[ast.With | ast.FunctionDef]:
+        """The kernels and the macros."""
+        return [*self.kernels, *self.macros]
 
     @functools.cached_property
     def macros(self) -> list[ast.FunctionDef]:

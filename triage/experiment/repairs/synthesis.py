@@ -60,6 +60,10 @@ def edit_freely(draft: Draft, statement: ast.stmt, body: ast.With | ast.Function
                 _gates(draft, statement, node, around)
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
                 continue
+            if isinstance(node, ast.Name) and (
+                node.id in draft.scope.buffers or node.id in draft.scope.memory or node.id == "T"
+            ):
+                continue  # a tile, and no value
             if node is not stored and not inside and isinstance(node, (ast.BinOp, ast.Call, ast.Subscript, ast.Name)):
                 _value(draft, statement, node, around)
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
@@ -121,9 +125,21 @@ class _Around:
             for n in inside
             if isinstance(n, ast.Subscript) and not any(isinstance(i, ast.Slice) for i in indices_of(n))
         ]
-        self.loads = usable(loads)[:LOADS]
+        self.loads = [*usable(loads)[:LOADS], *self._alike(draft, usable(loads))]
         self.indices = usable(index for load in loads for index in indices_of(load))[:INDICES]
         self.conditions = usable(n for n in inside if isinstance(n, ast.Compare))[:CONDITIONS]
+
+    @staticmethod
+    def _alike(draft: Draft, loads: Sequence[str]) -> list[str]:
+        """The same elements of other buffers of the same shape, which have to do with each other."""
+        shapes = {name: draft.text.of(call.args[0]) for name, call in draft.scope.buffers.items() if call.args}
+        found = []
+        for load in loads:
+            name, bracket, indices = load.partition("[")
+            found += [
+                other + bracket + indices for other in shapes if other != name and shapes[other] == shapes.get(name)
+            ]
+        return [load for load in dict.fromkeys(found) if load not in loads][:LOADS]
 
 
 def _computed(inside: Sequence[ast.AST]) -> set[str]:
@@ -191,6 +207,8 @@ def _comparison(draft: Draft, statement: ast.stmt, node: ast.Compare, around: _A
     for other in dict.fromkeys([*sizes, *around.values, *around.loads, "0"]):
         for sign in COMPARISONS[type(node.ops[0])], "==", "<", ">=":
             draft.swap(statement, node, f"{old} {sign} {other}", "condition", SYNTHETIC)
+    for load in around.loads:
+        draft.swap(statement, node.left, load, "condition", SYNTHETIC)
     for counter in counters:
         draft.swap(statement, node, f"{counter} {COMPARISONS[type(node.ops[0])]} {against}", "condition", SYNTHETIC)
         for other in dict.fromkeys([*sizes, *around.loads]):
@@ -257,6 +275,8 @@ def _value(draft: Draft, statement: ast.stmt, node: ast.expr, around: _Around) -
         draft.swap(statement, node, other, "statement", SYNTHETIC)
         for sign in ("*", "+", "-", "/"):
             draft.swap(statement, node, f"(({old}) {sign} {other})", MOVABLE, SYNTHETIC)
+        for sign in ("-", "/"):
+            draft.swap(statement, node, f"({other} {sign} ({old}))", MOVABLE, SYNTHETIC)
 
 
 def _through_calls(draft: Draft, node: ast.expr) -> Iterator[str]:
