@@ -106,9 +106,15 @@ def how_far(actual: torch.Tensor, expected: torch.Tensor) -> Far:
     finite = size[size.isfinite()]
     top = float(finite.max()) if finite.numel() else 0.0
     largest = float(error.max())
-    relative = float(error.div(size).nan_to_num(0.0 if largest == 0 else math.inf).max())
+    relative = _largest_beside(error, size)
     spacing = torch.finfo(narrow).eps if narrow is not None else 0.0
     return Far(largest, relative, float(error.sum()), largest <= SPACINGS * spacing * top)
+
+
+def _largest_beside(error: torch.Tensor, size: torch.Tensor) -> float:
+    """The largest error beside the size at its own place; infinite beside nothing."""
+    some = error > 0
+    return float((error[some] / size[some]).nan_to_num(math.inf, math.inf).max()) if bool(some.any()) else 0.0
 
 
 def measures(actual: torch.Tensor, expected: torch.Tensor) -> tuple[float, ...]:
@@ -121,7 +127,7 @@ def measures(actual: torch.Tensor, expected: torch.Tensor) -> tuple[float, ...]:
     errors = [float(error.max()), float(error.mean()), float(error.square().mean().sqrt())]
     sizes = [float(size.max()), float(size.mean()), float(size.square().mean().sqrt())]
     beside = [one / other if other else one for one, other in zip(errors, sizes, strict=True)]
-    return (*errors, *beside, float(error.div(size).nan_to_num_(0.0 if not errors[0] else math.inf).max()))
+    return (*errors, *beside, _largest_beside(error, size))
 
 
 def mended(before: Sequence[float], after: Sequence[float], bounds: Sequence[float]) -> bool:
