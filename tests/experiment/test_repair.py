@@ -369,6 +369,7 @@ def shifted(x, zero: int, block=32):
                 wide[i, j] = T.cast(tile[i, j], T.float32) - zero
             for i, j in T.Parallel(block, block):
                 wide[i, j] = T.if_then_else(wide[i, j] == top[i], 0.0, wide[i, j])
+                wide[i, j] = T.exp(wide[i, j])
     return y
 """
 
@@ -378,6 +379,7 @@ def test_what_counts_may_end_with_the_tensor_or_be_the_one_element_that_was_foun
     assert "wide[i, j] = T.if_then_else((k * block) + j < K, T.cast(tile[i, j], T.float32) - zero, 0)" in lines
     assert "wide[i, j] = T.if_then_else((bx * block) + i < M, T.cast(tile[i, j], T.float32) - zero, 0)" in lines
     assert "wide[i, j] = T.if_then_else(j == place[i], 0.0, wide[i, j])" in lines
+    assert "wide[i, j] = T.if_then_else(wide[i, j] == top[i], 0.0, T.exp(wide[i, j]))" in lines
 
 
 ANOTHER = """

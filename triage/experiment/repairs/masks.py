@@ -18,6 +18,7 @@ NEUTRAL = ("0", '-T.infinity("float32")')
 def edit_mask(draft: Draft, statement: ast.Assign | ast.AugAssign, body: list[ast.stmt]) -> None:
     """Edits of one statement of a kernel; `body` are all statements of the kernel."""
     _within(draft, statement, body)
+    _still(draft, statement)
     _by_place(draft, statement)
     _other_flag(draft, statement)
 
@@ -53,6 +54,22 @@ def _ends(draft: Draft, statement: ast.Assign | ast.AugAssign, body: list[ast.st
             tiled = not isinstance(start, (ast.Constant, ast.Slice)) and names_in(start) <= known
             if tiled and not isinstance(index, (ast.Constant, ast.Slice)):
                 yield f"{held(start, draft.text.of(start))} + {draft.text.of(index)} < {draft.text.of(end)}"
+
+
+def _still(draft: Draft, statement: ast.Assign | ast.AugAssign) -> None:
+    """A value under the condition under which an earlier statement put it: `-inf` is none any more after `tanh`."""
+    draft.family = "still"
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    loop = next(iter(draft.scope.loops(statement)), None)
+    for earlier in loop.body if loop is not None else ():
+        chosen = earlier.value if isinstance(earlier, ast.Assign) and earlier.lineno < statement.lineno else None
+        if not isinstance(chosen, ast.Call) or called(chosen) != "if_then_else" or len(chosen.args) != 3:
+            continue
+        if isinstance(earlier, ast.Assign) and draft.text.of(earlier.targets[0]) == draft.text.of(target):
+            texts = [draft.text.of(argument) for argument in chosen.args]
+            kept = 1 if not any(isinstance(n, ast.Subscript) for n in ast.walk(chosen.args[1])) else 2
+            texts[3 - kept] = draft.text.of(statement.value)
+            draft.swap(statement, statement.value, f"T.if_then_else({', '.join(texts)})", "condition", LESS_USUAL)
 
 
 def _copied(tile: str, statement: ast.stmt, body: list[ast.stmt]) -> ast.Subscript | None:
