@@ -237,7 +237,7 @@ class Capture:
                 if launch is None:  # its values are made up
                     return result
                 with self.context.guarded("remember what a launch wrote", state.get("_triage_id")):
-                    self._note(launch, state, args, result)
+                    self.note(launch, state, args, result)
                 return result
             except Exception as error:
                 self.context.report_error(error, "call", state.get("_triage_id"), handled=True)
@@ -272,7 +272,8 @@ class Capture:
         finally:
             self.context.emit("launch.end", **told, ok=ok)
 
-    def _note(self, launch: str, kernel: dict[str, Any], args: tuple[Any, ...], result: Any) -> None:
+    def note(self, launch: str, kernel: dict[str, Any], args: tuple[Any, ...], result: Any) -> None:
+        """Remember what a launch of a kernel, given by what was noted of it, has written."""
         if "_triage_stored" not in kernel:
             kernel["_triage_stored"] = record.stored(kernel["_triage_func"])
             kernel["_triage_name"] = places.qualified_name(kernel["_triage_func"]) or name_of(kernel["_triage_func"])

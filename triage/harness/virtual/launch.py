@@ -45,7 +45,8 @@ def wrap_kernel(real: Any, func: Any, out_idx: Any, context: Any, kernel_id: str
     if elsewhere and compute is not None:
         run = _replaced(kernel.torch_function, compute)
     else:
-        run = _imitated(signature, kernel.execution_backend == "cython", compute)
+        told = functools.partial(_wrote, context, kernel)
+        run = _imitated(signature, kernel.execution_backend == "cython", compute, told)
     launch = _launcher(signature, kernel.execution_backend == "cython", context, kernel_id, run, compute is None)
     kernel.adapter.func = launch
     kernel.torch_function = launch
@@ -100,7 +101,16 @@ def _launcher(
     return launch
 
 
-def _imitated(kernel: Signature, cython: bool, compute: Callable[..., bool] | None) -> Run:
+def _wrote(context: Any, kernel: Any, launch_id: str, args: tuple[Any, ...], results: list[Any]) -> None:
+    """A launch was computed, also one that a profiler asks for and no call of the kernel."""
+    if context.capture is not None and "_triage_id" in kernel.__dict__:
+        with context.guarded("remember what a launch wrote", kernel.__dict__["_triage_id"]):
+            context.capture.note(launch_id, kernel.__dict__, args, results)
+
+
+def _imitated(
+    kernel: Signature, cython: bool, compute: Callable[..., bool] | None, told: Callable[..., None]
+) -> Run:  # fmt: skip
     """A launch on the virtual device, with the checks and the outputs of the real one."""
     check = cython_arguments.check_cython if cython else arguments.check_tvm_ffi
 
@@ -110,6 +120,8 @@ def _imitated(kernel: Signature, cython: bool, compute: Callable[..., bool] | No
         if compute is None or not compute(launch_id, args, results):
             for argument in (*args, *results):
                 _mark(argument)
+        elif launch_id is not None:
+            told(launch_id, args, results)
         return results[0] if len(results) == 1 else results
 
     return run
