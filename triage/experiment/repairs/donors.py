@@ -52,6 +52,17 @@ class Donors:
                 found[name] = min(found.get(name, node.lineno), node.lineno)
         return found
 
+    @functools.cached_property
+    def ends(self) -> list[Part]:
+        """Where the ranges end whose lengths the kernels compute: `offsets[e + 1]` of `count = offsets[e + 1] - first`."""
+        found: dict[str, Part] = {}
+        for node in (n for body in self.scope.bodies for n in ast.walk(body) if isinstance(n, ast.Assign)):
+            value = node.value
+            if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Sub) and isinstance(node.targets[0], ast.Name):
+                end = value.left
+                found.setdefault(self.text.of(end), Part(self.text.of(end), "+", frozenset(names_in(end)), end))
+        return list(found.values())
+
     def elements(self, buffer: str) -> list[str]:
         """The elements of a buffer that the kernels speak of."""
         loads = (n for body in self.scope.bodies for n in ast.walk(body) if isinstance(n, ast.Subscript))

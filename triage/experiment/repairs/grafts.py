@@ -160,6 +160,9 @@ def _compared(draft: Draft, statement: ast.stmt, donors: Donors, node: ast.Compa
                 _counter(draft, statement, node, side)
         elif not isinstance(side, ast.Call) and names_in(side):
             _longer(draft, statement, donors, side, node)
+        for end in donors.ends if isinstance(side, ast.Name) and side.id in draft.scope.sizes else ():
+            if donors.available(end.names, statement):  # of a group, and not of all
+                draft.swap(statement, side, _held(draft, end.node), "bounds", LESS_USUAL)
         if isinstance(side, ast.Name) and side.id in draft.scope.counters:
             lane = next((name for name in _in_order(statement) if name in donors.lanes), None)
             for row in (name for name in donors.whole_rows if lane):
