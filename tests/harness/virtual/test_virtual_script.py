@@ -127,6 +127,31 @@ def test_a_wrong_call_is_reported_at_its_line(device, call, kind, words):
     assert run.of("launch.end")[-1]["ok"] is False
 
 
+ARRAYS = """
+import numpy as np
+import tilelang.testing
+small = matmul(64, 64, 64)
+x = torch.ones(64, 64, device="cuda", dtype=torch.float16)
+got, want = small(x, x).cpu().numpy(), np.full((64, 64), 64, "float32")
+assert np.array_equal(got, want) and np.allclose(got, want) and np.array_equiv(got, want)
+error = np.abs(got - want).max() / np.abs(want).max()
+np.testing.assert_array_less(error, 1e-3)
+assert not (got != want).any() and (got.astype("float64")[:2] - want[:2]).sum() < 1e-3
+total = np.zeros_like(want)
+np.add(total, got, out=total)
+print("PLAIN", type(want - 1).__name__, type(np.asarray(want)).__name__)
+"""
+
+
+def test_numpy_compares_made_up_values_without_its_testing_being_imported(device):
+    run = device(MATMUL + ARRAYS)
+    assert run.code == 0, run.output
+    assert not run.complaints()
+    assert "PLAIN ndarray ndarray" in run.output
+    compared = {e["function"] for e in run.of("compare")}
+    assert {"numpy.array_equal", "numpy.allclose", "numpy.array_equiv", "numpy.testing.assert_array_less"} <= compared
+
+
 def test_real_values_compare_as_ever(device):
     run = device(
         """

@@ -24,7 +24,7 @@ from triage.experiment.repairs.host import host_edits
 from triage.experiment.repairs.indices import edit_every_name
 from triage.experiment.repairs.masks import edit_mask
 from triage.experiment.repairs.places import edit_place
-from triage.experiment.repairs.scope import Scope
+from triage.experiment.repairs.scope import Scope, shifts_of
 from triage.experiment.repairs.sizes import other_sizes
 from triage.experiment.repairs.sums import edit_sums
 from triage.experiment.repairs.syntax import OF_NUMBERS, SIMPLE, directs, expressions, launches, target_names
@@ -78,7 +78,8 @@ def _drafts(source: str, lines: Iterable[int]) -> list[Draft]:
         return []
     text = Text(source)
     functions = _kernel_functions(tree, frozenset(lines))
-    return [Draft(text, Scope(function, _constants(tree), _fractions(tree))) for function in functions]
+    shifts = sorted({shift for function in functions for shift in shifts_of(function)})
+    return [Draft(text, Scope(function, _constants(tree), _fractions(tree), shifts)) for function in functions]
 
 
 def _distinct(edits: Sequence[Edit]) -> list[Edit]:

@@ -7,7 +7,7 @@ import ast
 from triage.experiment.repairs.calls import LOG2_E, edit_call
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
-from triage.experiment.repairs.indices import edit_by_definition, edit_for_another, edit_name, edit_subscript
+from triage.experiment.repairs.indices import edit_by_definition, edit_for_another, edit_name, edit_subscript, edit_unit
 from triage.experiment.repairs.scope import ALTERNATIVES
 from triage.experiment.repairs.syntax import COMPARISONS, OPERATORS, called, held, walk
 
@@ -47,10 +47,15 @@ def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: b
             edit_subscript(draft, statement, node)
         elif isinstance(node, ast.Call):
             edit_call(draft, statement, node)
+            counts = [a for a in node.args if draft.scope.is_count(a)] if isinstance(node.func, ast.Name) else []
+            for name in (n for argument in counts for n in ast.walk(argument) if isinstance(n, ast.Name)):
+                edit_unit(draft, statement, name)  # an index that a macro or a helper is given
             _cast_terms(draft, statement, node)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             edit_name(draft, statement, node, index)
             edit_by_definition(draft, statement, node)
+            if index:
+                edit_unit(draft, statement, node)
             if not index:
                 edit_for_another(draft, statement, node)
 

@@ -56,6 +56,7 @@ def edit_by_parts(draft: Draft, statement: ast.stmt, donors: Donors, roots: list
                 _completed(draft, statement, donors, node, parent, inside[id(node)])
             if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)) and not inside[id(node)]:
                 _same_unit(draft, statement, node)
+    _shifted(draft, statement)
     _values(draft, statement, donors)
     _other_elements(draft, statement)
     if (
@@ -261,6 +262,17 @@ def _values(draft: Draft, statement: ast.stmt, donors: Donors) -> None:
                 draft.swap(statement, node, new, MOVABLE, LESS_USUAL)
     _by_rows(draft, statement, donors, place, value)
     _rescaled(draft, statement, donors, place, value)
+
+
+def _shifted(draft: Draft, statement: ast.stmt) -> None:
+    """An element less the zero that codes are stored with, which one side knows of and the other does not."""
+    draft.family = "shifted"
+    value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign)) else None
+    loads = [n for n in ast.walk(value) if isinstance(n, ast.Subscript)] if value is not None else []
+    for node in loads:
+        for shift in draft.scope.shifts[:NEAREST]:
+            for symbol in "-+":
+                draft.swap(statement, node, f"({draft.text.of(node)} {symbol} {shift})", MOVABLE, LESS_USUAL)
 
 
 def _rescaled(draft: Draft, statement: ast.stmt, donors: Donors, place: ast.Subscript, value: ast.expr) -> None:

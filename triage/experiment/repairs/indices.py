@@ -86,6 +86,14 @@ def edit_name(draft: Draft, statement: ast.stmt, node: ast.Name, index: bool) ->
         draft.swap(statement, node, other, "index" if index else "scale", grade)
 
 
+def edit_unit(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
+    """A size in an index in another unit: vectors as elements."""
+    draft.family = "unit"
+    if node.id in draft.scope.sizes and node.id not in draft.scope.constants:
+        for constant in draft.scope.constants[:NEAREST]:
+            draft.swap(statement, node, f"{node.id} * {constant}", "offset", LESS_USUAL)
+
+
 def edit_by_definition(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
     """What a name was bound to, before that was limited: `lo + size` may mean the `lo` that is not at least 0; or, of what was read from a
     table, at which place of it."""

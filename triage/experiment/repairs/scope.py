@@ -33,11 +33,17 @@ class Scope:
     """One outermost function around a kernel."""
 
     def __init__(
-        self, function: ast.FunctionDef, constants: Collection[str] = (), numbers: Collection[float] = ()
+        self,
+        function: ast.FunctionDef,
+        constants: Collection[str] = (),
+        numbers: Collection[float] = (),
+        shifts: Collection[int] = (),
     ) -> None:
         self.function = function
         #: the fractions that stand anywhere in the module
         self.numbers = tuple(numbers)
+        #: whole numbers that kernels of the module add or take off, such as the zero of a code
+        self.shifts = tuple(shifts)
         #: the numbers of the module that the function speaks of
         self.constants = [name for name in constants if name in names_in(function)]
         self.kernels = [n for n in ast.walk(function) if isinstance(n, ast.With) and launches(n)]
@@ -302,6 +308,16 @@ class Scope:
 
     def movable(self, statement: ast.stmt) -> bool:
         return isinstance(statement, SIMPLE) and not declares(statement)
+
+
+def shifts_of(function: ast.FunctionDef) -> set[int]:
+    """The whole numbers that a function adds or takes off and that codes may be shifted by, such as 8, 127 or 128."""
+    sums = (n for n in ast.walk(function) if isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Add, ast.Sub)))
+    values = [side.value for n in sums for side in (n.left, n.right) if isinstance(side, ast.Constant)]
+    whole = {
+        int(v) for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and float(v).is_integer()
+    }
+    return {value for value in whole if 4 <= value <= 256}
 
 
 @functools.cache

@@ -9,6 +9,11 @@ from typing import Any
 from . import session
 from .tensors import VirtualTensor, values
 
+#: what comparing functions answer where values are made up: that there is no fault
+SENSES = {"equal": True, "less": True, "less_equal": True, "isfinite": True} | dict.fromkeys(
+    ("not_equal", "greater", "greater_equal", "isnan", "isinf"), False
+)
+
 
 @functools.cache
 def _kinds() -> tuple[Any, Any]:
@@ -32,7 +37,13 @@ def _kinds() -> tuple[Any, Any]:
             return made
 
     class VirtualArray(TellingArray):
-        """An array whose values are made up."""
+        """An array whose values are made up: element by element it agrees with whatever it is compared with."""
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+            made = super().__array_ufunc__(ufunc, method, *inputs, **named)
+            if method == "__call__" and ufunc.__name__ in SENSES and isinstance(made, numpy.ndarray):
+                made[...] = SENSES[ufunc.__name__]
+            return made
 
         def _kept(self, made: Any) -> Any:
             from .numbers import VirtualFloat

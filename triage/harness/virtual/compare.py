@@ -86,8 +86,14 @@ def install_tilelang() -> None:
             replace_everywhere("tilelang", "torch_assert_close", original, replacement)
 
 
-def install_numpy(testing: Any) -> None:
-    """NumPy's assertions and tests; `testing` is `numpy.testing`."""
+def install_numpy(numpy: Any) -> None:
+    """NumPy's tests, which answer."""
+    for name in ("allclose", "array_equal", "array_equiv"):
+        setattr(numpy, name, unless_made_up(getattr(numpy, name), f"numpy.{name}", True))
+
+
+def install_numpy_testing(testing: Any) -> None:
+    """NumPy's assertions."""
     for name in (
         "allclose",
         "array_equal",
@@ -100,6 +106,3 @@ def install_numpy(testing: Any) -> None:
         original = getattr(testing, f"assert_{name}", None)
         if original is not None:
             setattr(testing, f"assert_{name}", unless_made_up(original, f"numpy.testing.assert_{name}", None))
-    numpy = sys.modules["numpy"]
-    for name in ("allclose", "array_equal", "array_equiv"):
-        setattr(numpy, name, unless_made_up(getattr(numpy, name), f"numpy.{name}", True))

@@ -13,7 +13,8 @@ from . import optional_imports, session
 
 #: package -> module here and function in it; the modules need torch, which only the script may import first
 ADAPTED = {
-    "numpy.testing": ("compare", "install_numpy"),
+    "numpy": ("compare", "install_numpy"),
+    "numpy.testing": ("compare", "install_numpy_testing"),
     "torch.testing": ("compare", "install_torch"),
     "torch.utils.benchmark": ("bench", "install_timer"),
     "triton.runtime.jit": ("triton_runtime", "install"),
