@@ -279,6 +279,12 @@ TOLD = {
     "one that demands it": ("assert not torch.allclose(b, ref)", ''),
     "one that does something": ("ok = torch.allclose(b, ref)\nprint(ok)\nif not ok:\n    ref = b.clone()", ''),
     "an answer given back": ("def same(x, y):\n    return torch.allclose(x, y)\n\nsame(b, ref)", ''),
+    "a runner that goes on": (
+        "def case():\n    torch.testing.assert_close(b, ref)\n\nfor test in (case,):\n    try:\n        test()\n    except AssertionError as error:\n"
+        "        print(f'{test.__name__} FAILED: {error}')", 'wrong'),
+    "a check that has to fail": (
+        "try:\n    torch.testing.assert_close(b, ref)\nexcept AssertionError:\n    print('differs, as it should')\nelse:\n    raise SystemExit('failed to fail')", ''),
+    "a failure that is only caught": ("try:\n    torch.testing.assert_close(b, ref)\nexcept AssertionError:\n    pass", ''),
     "a wider tolerance": ("print(torch.allclose(b, ref))\ntorch.testing.assert_close(b, ref, rtol=9, atol=9)", ''),
     "a wider tolerance before": ("torch.testing.assert_close(b, ref, rtol=9, atol=9)\nprint(torch.allclose(b, ref))", ''),
     "two results": ("print(torch.allclose(b, kernel(a + 1)))", ''),

@@ -767,6 +767,7 @@ ONE = Repaired(edits=(EDITS[0],), settled=True)
         (Repaired(edits=tuple(EDITS[:2])), "2 statements can be changed", "this statement and the labelled ones"),
         (replace(ONE, doubtful=ONE.edits), "with other sizes it still does not", "the fault may lie in another one"),
         (replace(ONE, derived=True), "not known to be what the kernel wrote", "what the script makes of the kernel's result"),
+        (replace(ONE, between=True), "two results are compared with each other", "the fault may lie in another one"),
         (replace(ONE, settled=False), "no time for all usual changes of other statements", "the fault may lie in another one"),
         (replace(ONE, outside=EDITS[1]), "`2` as `b` in line 2, outside of the kernel, does the same", "this statement and the labelled ones"),
         (replace(ONE, looked_outside=False), "no time for all usual changes of the call", "the fault may lie in another one"),
@@ -808,6 +809,55 @@ got = fused(k, q)
 error = (got - reference(q, k)).abs().max()
 torch.testing.assert_close(got, reference(q, k), rtol=1e-2, atol=1e-2)
 """
+
+
+HOST_TOO = """
+import numpy as np
+import torch
+from kernels import fused
+
+
+def reference(x, w, edges):
+    for i in range(8):
+        x[i, :i] = w[i, :i]
+    last = np.sort(w, axis=1)[:, 0]
+    var = x.var(1, keepdim=True)
+    mask = torch.ones_like(x).tril().bool()
+    low = torch.tril(x)
+    place = torch.bucketize(x, edges, right=False)
+    levels = (w * 255).astype(np.int32)
+    return np.ascontiguousarray(w)
+
+
+def test():
+    c = torch.zeros(8)
+    for step in range(3):
+        fused(a, b, c)
+    before = a + b
+    after = before.relu()
+    worst = (c - before).abs().max()
+    torch.testing.assert_close(c, before)
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x[i, :i + 1] = w[i, :i + 1]",
+        "last = np.sort(w, axis=1)[:, -1]",
+        "var = x.var(1, keepdim=True, unbiased=False)",
+        "mask = torch.ones_like(x).tril((torch.ones_like(x)).shape[-1] - (torch.ones_like(x)).shape[-2]).bool()",
+        "low = torch.tril(x, (x).shape[-1] - (x).shape[-2])",
+        "place = torch.bucketize(x, edges, right=True)",
+        "levels = ((w * 255).round()).astype(np.int32)",
+        "return np.ascontiguousarray(w.T)",
+        "c.zero_()",
+        "worst = (c - after).abs().max()",
+        "torch.testing.assert_close(c, after)",
+    ],
+)
+def test_so_are_ends_flags_rounding_state_and_the_wrong_tensor(line: str) -> None:
+    assert line in {new for edit in host_edits(HOST_TOO) for new in changed(edit, HOST_TOO)}
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ class Repaired:
     derived: bool = False
     #: the script only prints that the results differ
     perhaps_meant: bool = False
+    #: what is compared are results of two launches
+    between: bool = False
     #: an edit outside of the kernels that restores the agreement, too, and whether all of those were tried
     outside: Edit | None = None
     looked_outside: bool = True
@@ -67,6 +69,8 @@ class Repaired:
             return "run again, the script unchanged agrees at times, too, or with the change does not, so that chance may have made it agree"
         if self.perhaps_meant:
             return "the script only prints that the results differ, and may expect it"
+        if self.between:
+            return "two results are compared with each other, and the other one may be wrong as well"
         if self.doubtful:
             return "with other sizes it still does not, so that the change may fit only these"
         if self.derived:

@@ -229,7 +229,9 @@ class Comparisons:
         """Whether a no is for people to read, and of a wrong result. Two results that are compared with each other may well differ."""
         from . import deciding
 
-        return "" if known.asserts or len(written) != 1 or not users else deciding.only_told(name, *users[-1])
+        if len(written) != 1 or not users:
+            return ""
+        return deciding.caught(users) if known.asserts else deciding.only_told(name, *users[-1])
 
     def _look(self, pairs: list[tuple[Any, ...]], matched: bool, bounds: dict[str, Any]) -> dict[str, Any]:
         """What is told of a comparison: of several pairs of tensors the first that does not agree."""

@@ -65,6 +65,8 @@ CASTS = frozenset({"bool", "str", "int", "format", "item", "repr"})
 WRONG = re.compile(
     r"(?i)\b(wrong|fail(s|ed|ure)?|mismatch(ed|es)?|incorrect|error|bad|broken|not ok|diverge[sd]?)\b|\N{CROSS MARK}|\N{BALLOT X}|\N{HEAVY BALLOT X}"
 )
+#: what catches a failed assertion
+CAUGHT = {"AssertionError", "Exception", "BaseException"}
 #: names through which an answer is followed to a `print`
 CHAIN = 3
 #: values that nobody changes in place
@@ -224,6 +226,27 @@ def only_told(function: str, frame: types.FrameType, line: int) -> str:
     calling = statement(frame, line)
     calls = [n for n in ast.walk(calling) if _called(n) == function] if calling is not None else []
     return _told(calls[0], scope, depth=0) if len(calls) == 1 else ""
+
+
+def caught(users: Sequence[tuple[types.FrameType, int]]) -> str:
+    """ "wrong" if the script catches what a failed comparison raises and says with a word that something is wrong; "" where it may have to fail."""
+    for frame, line in reversed(users):
+        calling = statement(frame, line)
+        parents = _parents(_scope(frame))
+        node: ast.AST | None = calling
+        while node is not None and id(node) in parents:
+            parent = parents[id(node)]
+            if isinstance(parent, ast.Try) and any(node is one for one in parent.body):
+                for handler in parent.handlers:
+                    if handler.type is None or CAUGHT & {
+                        ast.unparse(n) for n in ast.walk(handler.type) if isinstance(n, ast.Name)
+                    }:
+                        fails = any(
+                            isinstance(n, (ast.Raise, ast.Assert)) for one in parent.orelse for n in ast.walk(one)
+                        )
+                        return "" if fails or _words(handler.body) != "wrong" else "wrong"
+            node = parent
+    return ""
 
 
 def _told(node: ast.AST, scope: ast.AST, depth: int) -> str:

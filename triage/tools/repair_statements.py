@@ -68,7 +68,9 @@ def run(work: Work) -> Result:
         Fact("repair.tried", found.tried, source=SPEC.name),
         Fact("repair.statements", len(found.edits), source=SPEC.name),
     )
-    found = replace(found, perhaps_meant=start.perhaps_meant)
+    failed = [compared for compared in start.comparisons if not compared.matched and compared.of_kernel]
+    between = any(len({output.launch for output in compared.written}) > 1 for compared in failed)
+    found = replace(found, perhaps_meant=start.perhaps_meant, between=between)
     if not wrote:
         found = replace(found, derived=True)
     text = candidate.source.splitlines()

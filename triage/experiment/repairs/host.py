@@ -24,7 +24,7 @@ SWAPPED = {
     "cumsum": "cumprod", "argmax": "argmin", "argmin": "argmax", "floor": "round", "round": "floor", "repeat": "repeat_interleave", "repeat_interleave": "repeat",
 }  # fmt: skip
 #: parameters that say along which axis, or from which diagonal
-AXES = ("dim", "axis", "diagonal", "dims")
+AXES = ("dim", "axis", "diagonal", "dims", "k", "ddof", "correction")
 #: functions whose whole numbers are such parameters
 ALONG = {
     "sum", "mean", "amax", "amin", "max", "min", "softmax", "log_softmax", "cumsum", "argmax", "argmin", "tril", "triu", "unsqueeze", "var", "norm",
@@ -37,6 +37,18 @@ SIGNS: dict[type[ast.operator], str] = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/
 COMPARING = ("allclose", "equal", "array_equal", "isclose")
 #: what moves elements one way or the other, by a number
 SHIFTING = ("roll", "rot90")
+#: flags that leave the values alone
+HARMLESS = ("keepdim", "keepdims", "equal_nan", "requires_grad", "pin_memory", "non_blocking", "copy", "sparse", "out")
+#: flags of functions that change what they compute, with the other value than they have without it
+FLAGS = {
+    "var": ("unbiased=False", "ddof=1"), "std": ("unbiased=False", "ddof=1"), "var_mean": ("unbiased=False",), "sort": ("descending=True",),
+    "argsort": ("descending=True",), "topk": ("largest=False",), "searchsorted": ("right=True", 'side="right"'), "bucketize": ("right=True",),
+    "digitize": ("right=True",),
+}  # fmt: skip
+#: what makes whole numbers of real ones, by cutting off
+WHOLE = ("int", "long", "short", "astype", "to", "type")
+#: so many other tensors may have been meant in a comparison
+OTHERS = 4
 BOUNDS: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 
 
@@ -50,13 +62,66 @@ def host_edits(source: str, file: str = "") -> list[Edit]:
         return []
     text = Text(source)
     found: dict[tuple[Change, ...], Edit] = {}
+    related = _related(tree)
     for statement in _statements(tree):
         whole = statement.test if isinstance(statement, CONDITIONS) else statement
+        near = related.get(id(statement), {})
         for part in _open(whole):
-            for says, changes in _changes(text, part):
+            for says, changes in (*_changes(text, part), *_other_tensors(text, whole, part, near)):
                 end = whole.end_lineno or whole.lineno
                 found.setdefault(changes, Edit(whole.lineno, end, KIND, says, changes, file=file))
+        for says, changes in _emptied(text, statement) if id(statement) in _looped(tree) else ():
+            found.setdefault(
+                changes,
+                Edit(statement.lineno, statement.end_lineno or statement.lineno, KIND, says, changes, file=file),
+            )
     return list(found.values())
+
+
+def _looped(tree: ast.Module) -> set[int]:
+    """The statements that stand in a loop."""
+    return {id(node) for loop in ast.walk(tree) if isinstance(loop, (ast.For, ast.While)) for node in ast.walk(loop)}
+
+
+def _emptied(text: Text, statement: ast.stmt) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    """What a call in a loop is given, emptied before: it may have to fill it anew each time."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call):
+        for name in dict.fromkeys(argument.id for argument in call.args if isinstance(argument, ast.Name)):
+            yield f"`{name}` emptied before it", (text.before(statement, f"{name}.zero_()"),)
+
+
+def _related(tree: ast.Module) -> dict[int, dict[str, set[str]]]:
+    """For each statement, of the names that its function has bound before, those that one was computed of, and those that were of it."""
+    found: dict[int, dict[str, set[str]]] = {}
+    for scope in [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))]:
+        nested = (n for n in ast.walk(scope) if isinstance(n, ast.FunctionDef) and n is not scope)
+        inner = {id(node) for function in nested for node in ast.walk(function)}
+        own = sorted(
+            (n for n in ast.walk(scope) if isinstance(n, ast.stmt) and id(n) not in inner), key=lambda n: n.lineno
+        )
+        related: dict[str, set[str]] = {}
+        for node in own:
+            found[id(node)] = {name: set(others) for name, others in related.items()}
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                made, of = node.targets[0].id, _names(node.value, ast.Load)
+                for other in of & related.keys():
+                    related[other].add(made)
+                related[made] = of & related.keys()
+    return found
+
+
+def _other_tensors(
+    text: Text, whole: ast.stmt | ast.expr, part: ast.AST, related: dict[str, set[str]]
+) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    """In the place of a tensor that is compared, the one that it was computed of, or that was computed of it."""
+    compared = [part] if part is not whole else []
+    for node in (n for n in ast.walk(part) if part is whole and isinstance(n, ast.Call)):
+        if called(node) in COMPARING or called(node).startswith("assert_"):
+            compared += node.args[:2]
+    for one in (node for node in compared if isinstance(node, ast.Name)):
+        for other in sorted(related.get(one.id, set()) - _names(whole, ast.Load))[:OTHERS]:
+            yield f"`{one.id}` as `{other}`", (text.replaced(one, other),)
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
@@ -143,9 +208,11 @@ def _changes(text: Text, statement: ast.AST) -> Iterator[tuple[str, tuple[Change
     def put(node: ast.AST, new: str) -> tuple[str, tuple[Change, ...]]:
         return f"`{text.of(node)}` as `{new}`", (text.replaced(node, new),)
 
+    yield from _slices(text, statement)
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
             yield from _of_call(text, node)
+            yield from _flags(text, node)
             if _turns(node):
                 yield put(node, text.of(node.func.value))  # type: ignore[attr-defined]
         elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
@@ -168,6 +235,48 @@ def _changes(text: Text, statement: ast.AST) -> Iterator[tuple[str, tuple[Change
             one, other = node.slice.elts
             if text.of(one) != text.of(other):
                 yield f"`{text.of(one)}` and `{text.of(other)}` exchanged", _exchanged(text, one, other)
+
+
+def _slices(text: Text, statement: ast.AST) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    """An end, or a beginning, one further or nearer wherever the statement says it; the last element for the first."""
+    bounds: dict[str, list[ast.expr]] = {}
+    for node in (n for n in ast.walk(statement) if isinstance(n, ast.Subscript)):
+        for index in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+            if isinstance(index, ast.Slice):
+                for bound in (bound for bound in (index.lower, index.upper) if bound is not None):
+                    bounds.setdefault(text.of(bound), []).append(bound)
+            elif text.of(index) in ("0", "-1"):
+                new = "-1" if text.of(index) == "0" else "0"
+                yield f"`{text.of(node)}` at `{new}`", (text.replaced(index, new),)
+    for old, nodes in bounds.items():
+        for new in (f"{old} + 1", f"{old} - 1"):
+            yield f"`{old}` as `{new}`", tuple(text.replaced(node, new) for node in nodes)
+
+
+def _flags(text: Text, node: ast.Call) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    """A flag that a call does not set, or another value of one that it does; rounded before what cuts off; a mask aligned at the other end."""
+    name = called(node)
+    given = {keyword.arg for keyword in node.keywords}
+    end = text.span(node)[1] - 1
+    comma = ", " if node.args or node.keywords else ""
+    for flag in FLAGS.get(name, ()):
+        if flag.partition("=")[0] not in given:
+            yield f"with `{flag}`", ((end, end, f"{comma}{flag}"),)
+    for keyword in node.keywords:
+        value = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+        if isinstance(value, bool) and keyword.arg not in HARMLESS:
+            yield f"with `{keyword.arg}={not value}`", (text.replaced(keyword.value, str(not value)),)
+    if not isinstance(node.func, ast.Attribute):
+        return
+    holder = text.of(node.func.value)
+    whole = name in WHOLE and ("int" in "".join(map(text.of, node.args)) or (name in WHOLE[:3] and not node.args))
+    if whole:
+        yield f"`{holder}` rounded", (text.replaced(node.func.value, f"({holder}).round()"),)
+    if name in ("tril", "triu") and not node.keywords:
+        masked = text.of(node.args[0]) if node.args and holder == "torch" else holder
+        if len(node.args) == (holder == "torch"):
+            offset = f"({masked}).shape[-1] - ({masked}).shape[-2]"
+            yield f"`{name}` aligned at the end", ((end, end, f"{comma}{offset}"),)
 
 
 def _turns(node: ast.AST) -> bool:
@@ -197,6 +306,7 @@ def _of_call(text: Text, node: ast.Call) -> Iterator[tuple[str, tuple[Change, ..
         for two in names[number + 1 :]:
             yield f"`{one.id}` and `{two.id}` exchanged", _exchanged(text, one, two)
     for argument in names:  # handed over the wrong way round
+        yield f"`{argument.id}` as `{argument.id}.T`", (text.replaced(argument, f"{argument.id}.T"),)
         yield (
             f"`{argument.id}` as `{argument.id}.mT.contiguous()`",
             (text.replaced(argument, f"{argument.id}.mT.contiguous()"),),
