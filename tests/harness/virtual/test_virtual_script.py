@@ -137,6 +137,8 @@ assert np.array_equal(got, want) and np.allclose(got, want) and np.array_equiv(g
 error = np.abs(got - want).max() / np.abs(want).max()
 np.testing.assert_array_less(error, 1e-3)
 assert not (got != want).any() and (got.astype("float64")[:2] - want[:2]).sum() < 1e-3
+import copy, pickle
+assert type(pickle.loads(pickle.dumps(got))) is np.ndarray and copy.deepcopy(got).shape == (64, 64)
 total = np.zeros_like(want)
 np.add(total, got, out=total)
 print("PLAIN", type(want - 1).__name__, type(np.asarray(want)).__name__)

@@ -36,6 +36,9 @@ def _kinds() -> tuple[Any, Any]:
         def _kept(self, made: Any) -> Any:
             return made
 
+        def __reduce__(self) -> Any:  # for whoever pickles or copies it, another process among them
+            return self.view(numpy.ndarray).__reduce__()
+
     class VirtualArray(TellingArray):
         """An array whose values are made up: element by element it agrees with whatever it is compared with."""
 
