@@ -54,7 +54,7 @@ def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: b
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             edit_name(draft, statement, node, index)
             edit_by_definition(draft, statement, node)
-            if index:
+            if index and not bounds:
                 edit_unit(draft, statement, node)
             if not index:
                 edit_for_another(draft, statement, node)

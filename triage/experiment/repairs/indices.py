@@ -90,7 +90,8 @@ def edit_unit(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
     """A size in an index in another unit: vectors as elements."""
     draft.family = "unit"
     if node.id in draft.scope.sizes and node.id not in draft.scope.constants:
-        for constant in draft.scope.constants[:NEAREST]:
+        given = {*draft.scope.given, *draft.scope.counters}  # which hide a number of the module of the same name
+        for constant in [one for one in draft.scope.constants if one not in given][:NEAREST]:
             draft.swap(statement, node, f"{node.id} * {constant}", "offset", LESS_USUAL)
 
 
