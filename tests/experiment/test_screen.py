@@ -102,7 +102,7 @@ WAYS = {
     "chain": CHAIN,
 }
 #: ways in which the launch that is found wrong is computed alone, though others came before it
-ALONE = ("loop", "cases", "helper", "early", "in-place", "stages", "numpy", "asserts")
+ALONE = ("early", "stages", "numpy", "asserts")
 
 
 @pytest.fixture
