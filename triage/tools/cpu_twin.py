@@ -31,7 +31,7 @@ SPEC = ToolSpec(
     adds=(
         "twin.verdict", "twin.computed", "twin.failed", "twin.gross", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where", "reference.agreed",
     ),
-    seconds=lambda facts: 5.0 + 2.0 * float(facts.get("run.seconds") or 0.0),
+    seconds=lambda facts: 5.0 + 2.0 * (float(facts.get("run.seconds") or 0.0) - float(facts.get("run.compiling") or 0.0)),
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ SPEC = ToolSpec(
     "observe-run",
     "run the script under observation",
     adds=(
-        "run.status", "run.code", "run.signal", "run.seconds", "run.dir", "run.mode", "run.how",
+        "run.status", "run.code", "run.signal", "run.seconds", "run.compiling", "run.dir", "run.mode", "run.how",
         *ADDS, "kernels.count", "kernels.failing",
         "kernel.failed", "kernel.name", "kernel.file", "kernel.line", "launches.count", "launches.virtual",
         "comparison.verdict", "comparison.function", "tilelang.version", "run.said_no",
@@ -141,6 +141,12 @@ def _progress(work: Work) -> process.Progress:
     return tell
 
 
+def _compiling(done: process.Run) -> float:
+    """The seconds of a run in which kernels were compiled; a run that compiles none takes so much less."""
+    spent = sum(float(event.get("seconds") or 0.0) for event in done.events if event["type"] == "compile.end")
+    return min(spent, done.exit.seconds)
+
+
 def _run_facts(done: process.Run, work: Work, virtual: bool) -> list[Fact]:
     ended = done.exit
     bye = next((e for e in reversed(done.events) if e["type"] == "bye"), None)
@@ -148,6 +154,7 @@ def _run_facts(done: process.Run, work: Work, virtual: bool) -> list[Fact]:
     facts = [
         Fact("run.status", status, source="exit.json"),
         Fact("run.seconds", round(ended.seconds, 3), unit="s", caliber=Caliber.WALL, source="exit.json"),
+        Fact("run.compiling", round(_compiling(done), 3), unit="s", caliber=Caliber.WALL, source="events"),
         Fact("run.dir", str(done.directory.relative_to(work.case.path)), source="observe-run"),
         Fact("run.mode", "virtual" if virtual else "real", source="observe-run"),
         Fact("run.how", bye.get("how") if bye else "unannounced", source="events"),
