@@ -152,12 +152,8 @@ class Comparisons:
             return False
         if known.asserts:
             return True
-        frame = sys._getframe(2)
-        while (
-            errors.is_harness(frame.f_code.co_filename) and frame.f_back is not None
-        ):  # the virtual device's own wrapper
-            frame = frame.f_back
-        return bool(self.context.is_user(frame.f_code.co_filename))
+        frame = errors.asking(sys._getframe(2))  # the virtual device may have a wrapper of its own around it
+        return frame is not None and bool(self.context.is_user(frame.f_code.co_filename))
 
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
@@ -227,11 +223,11 @@ class Comparisons:
     @staticmethod
     def _only_told(known: Function, name: str, written: list[Any], users: list[Any]) -> str:
         """Whether a no is for people to read, and of a wrong result. Two results that are compared with each other may well differ."""
-        from . import deciding
+        from . import told
 
         if len(written) != 1 or not users:
             return ""
-        return deciding.caught(users) if known.asserts else deciding.only_told(name, *users[-1])
+        return told.caught(users) if known.asserts else told.only_told(name, *users[-1])
 
     def _look(self, pairs: list[tuple[Any, ...]], matched: bool, bounds: dict[str, Any]) -> dict[str, Any]:
         """What is told of a comparison: of several pairs of tensors the first that does not agree."""

@@ -15,10 +15,9 @@ import functools
 import itertools
 import linecache
 import operator
-import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,17 +57,6 @@ ABOUT = frozenset(
 ASKS = frozenset({"size", "stride", "dim", "numel", "element_size", "is_contiguous", "data_ptr", "is_floating_point"})
 #: functions that tell how long their argument takes
 TIMERS = frozenset({"do_bench", "elapsed_time", "timeit"})
-#: functions that tell people something, and such as keep what a truth value says
-SAYS = frozenset({"print", "info", "warning", "error", "debug", "log", "echo", "pprint"})
-CASTS = frozenset({"bool", "str", "int", "format", "item", "repr"})
-#: what people are told of a result that is wrong
-WRONG = re.compile(
-    r"(?i)\b(wrong|fail(s|ed|ure)?|mismatch(ed|es)?|incorrect|error|bad|broken|not ok|diverge[sd]?)\b|\N{CROSS MARK}|\N{BALLOT X}|\N{HEAVY BALLOT X}"
-)
-#: what catches a failed assertion
-CAUGHT = {"AssertionError", "Exception", "BaseException"}
-#: names through which an answer is followed to a `print`
-CHAIN = 3
 #: values that nobody changes in place
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 #: ends that leave the rest of a body to the other case
@@ -218,82 +206,8 @@ def of_error(error: BaseException, context: Any) -> Decision | None:
     return decision
 
 
-def only_told(function: str, frame: types.FrameType, line: int) -> str:
-    """What becomes of the answer of a function that compares, called in a line, if it only comes to be read by people: it is printed, also
-    through a name or a choice between words, or decides over nothing but what is printed. "wrong" where the words for a no say that
-    something is wrong, else "told"; "" where it does more, or a `not` asks for the other answer."""
-    scope = _scope(frame)
-    calling = statement(frame, line)
-    calls = [n for n in ast.walk(calling) if _called(n) == function] if calling is not None else []
-    return _told(calls[0], scope, depth=0) if len(calls) == 1 else ""
-
-
-def caught(users: Sequence[tuple[types.FrameType, int]]) -> str:
-    """ "wrong" if the script catches what a failed comparison raises and says with a word that something is wrong; "" where it may have to fail."""
-    for frame, line in reversed(users):
-        calling = statement(frame, line)
-        parents = _parents(_scope(frame))
-        node: ast.AST | None = calling
-        while node is not None and id(node) in parents:
-            parent = parents[id(node)]
-            if isinstance(parent, ast.Try) and any(node is one for one in parent.body):
-                for handler in parent.handlers:
-                    if handler.type is None or CAUGHT & {
-                        ast.unparse(n) for n in ast.walk(handler.type) if isinstance(n, ast.Name)
-                    }:
-                        fails = any(
-                            isinstance(n, (ast.Raise, ast.Assert)) for one in parent.orelse for n in ast.walk(one)
-                        )
-                        return "" if fails or _words(handler.body) != "wrong" else "wrong"
-            node = parent
-    return ""
-
-
-def _told(node: ast.AST, scope: ast.AST, depth: int) -> str:
-    parents = _parents(scope)
-    said = "told"
-    while id(node) in parents:
-        parent = parents[id(node)]
-        if isinstance(parent, ast.Expr):
-            return said if depth == 0 or isinstance(node, ast.Call) else ""
-        if isinstance(parent, ast.Call) and node is not parent.func:
-            if _called(parent) in SAYS:
-                return said
-            if _called(parent) not in CASTS:
-                return ""
-        elif isinstance(parent, ast.Assign):
-            name = parent.targets[0]
-            uses = _uses(name.id, scope) if depth < CHAIN and isinstance(name, ast.Name) else []
-            told = {_told(use, scope, depth + 1) for use in uses}
-            return "" if not told or "" in told else max(told)
-        elif isinstance(parent, ast.If):
-            return _words([*parent.orelse]) if all(_only_says(one) for one in (*parent.body, *parent.orelse)) else ""
-        elif isinstance(parent, ast.IfExp) and node is parent.test:
-            said = _words([parent.orelse])
-        elif not isinstance(parent, (ast.FormattedValue, ast.JoinedStr, ast.IfExp, ast.Tuple, ast.List, ast.keyword)):
-            return ""
-        node = parent
-    return ""
-
-
-def _uses(name: str, scope: ast.AST) -> list[ast.AST]:
-    named = (node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name)
-    return [node for node in named if isinstance(node.ctx, ast.Load)]
-
-
-def _words(nodes: Sequence[ast.AST]) -> str:
-    """What is said where the answer is no."""
-    texts = (
-        n.value for node in nodes for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
-    )
-    return "wrong" if any(WRONG.search(text) for text in texts) else "told"
-
-
-def _only_says(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and _called(node.value) in SAYS)
-
-
-def _called(node: ast.AST) -> str:
+def called(node: ast.AST) -> str:
+    """The last part of the name of what is called; "" if nothing is."""
     return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
 
 
@@ -455,7 +369,7 @@ def statement(frame: types.FrameType, line: int) -> ast.stmt | None:
 def _conditions(scope: ast.AST, at: ast.AST) -> list[Condition]:
     """What decides whether a statement is reached, the nearest first: the conditions around it, what a loop around it runs over,
     what may have raised before a handler or the `else` of a `try` and, where it follows an `if` whose body leaves, that of the `if`."""
-    parents = _parents(scope)
+    parents = parents_of(scope)
     found: list[Condition] = []
     node = at
     around = False
@@ -479,7 +393,8 @@ def _conditions(scope: ast.AST, at: ast.AST) -> list[Condition]:
 
 
 @functools.cache
-def _parents(scope: ast.AST) -> dict[int, ast.AST]:
+def parents_of(scope: ast.AST) -> dict[int, ast.AST]:
+    """What each node of a function, by its id, is directly a part of."""
     return {id(child): node for node in [scope, *_inside(scope)] for child in ast.iter_child_nodes(node)}
 
 
@@ -577,7 +492,7 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield node.left, node.right
     elif isinstance(node, ast.Compare) and len(node.comparators) == 1:
         yield node.left, node.comparators[0]
-    elif isinstance(node, ast.Call) and len(node.args) >= 2 and _called(node) not in COMPUTES - {"sub"}:
+    elif isinstance(node, ast.Call) and len(node.args) >= 2 and called(node) not in COMPUTES - {"sub"}:
         yield from itertools.pairwise(node.args)  # a check of the script's own may take a title first
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
         yield node.func.value, node.args[0]  # `out.sub(ref)`

@@ -164,6 +164,16 @@ def is_harness(file: str) -> bool:
     return os.path.abspath(file).startswith(HERE)
 
 
+def asking(frame: types.FrameType | None, *through: str) -> types.FrameType | None:
+    """The nearest frame, from one outwards, that is none of the harness, nor of the packages `through` which it was asked."""
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if not is_harness(frame.f_code.co_filename) and package not in through:
+            return frame
+        frame = frame.f_back
+    return None
+
+
 def hide_harness(error: BaseException) -> None:
     """Take the frames of the harness out of the tracebacks of `error` and of what is behind it, for printing."""
     for one, _ in chain(error):
