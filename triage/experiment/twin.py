@@ -83,6 +83,11 @@ class TwinRun:
     raised_at: Place | None = None
 
     @property
+    def failed(self) -> list[Compared]:
+        """The failed comparisons of what a kernel wrote, or that the user asked for."""
+        return [c for c in self.comparisons if not c.matched and c.of_kernel]
+
+    @property
     def verdict(self) -> str:
         """`matched`: what was compared agreed, and all of it was computed; `mismatched`: the script's own check failed; else `unknown`.
 
@@ -91,7 +96,7 @@ class TwinRun:
         """
         if not self.computed:
             return "unknown"
-        wrong = [c for c in self.comparisons if not c.matched and c.of_kernel]
+        wrong = self.failed
         if any(c.asked_for or self._is_told(c) for c in wrong):
             return "mismatched"
         if wrong and self.ended == "succeeded":
@@ -109,8 +114,12 @@ class TwinRun:
     @property
     def perhaps_meant(self) -> bool:
         """Whether the script only prints that results differ, without a word that this is wrong: it may expect it."""
-        wrong = [c for c in self.comparisons if not c.matched and c.of_kernel]
-        return self.ended == "succeeded" and bool(wrong) and all(c.only_told == "told" for c in wrong)
+        return self.ended == "succeeded" and bool(self.failed) and all(c.only_told == "told" for c in self.failed)
+
+    @property
+    def between_results(self) -> bool:
+        """Whether what two launches wrote was compared with each other, and differs: either may be the wrong one."""
+        return any(len({output.launch for output in c.written}) > 1 for c in self.failed)
 
     @property
     def passes(self) -> bool:

@@ -225,17 +225,15 @@ class Capture:
             if count > LAUNCH_LIMIT:
                 return original(kernel, *args, **options)
             here = target.is_cuda(kernel.target) or self.context.twin is not None
-            virtual = self.context.mode == "virtual" and here  # that device tells them itself
+            virtual = (
+                self.context.mode == "virtual" and here
+            )  # that device tells of them itself, and of what they wrote
             try:
                 if virtual:
                     self.context.computed = None
-                    result = original(kernel, *args, **options)
-                    launch = self.context.computed
-                else:
-                    with self._launching(state, args) as launch:
-                        result = self._run(original, kernel, args, options)
-                if launch is None:  # its values are made up
-                    return result
+                    return original(kernel, *args, **options)
+                with self._launching(state, args) as launch:
+                    result = self._run(original, kernel, args, options)
                 with self.context.guarded("remember what a launch wrote", state.get("_triage_id")):
                     self.note(launch, state, args, result)
                 return result
@@ -274,15 +272,13 @@ class Capture:
 
     def note(self, launch: str, kernel: dict[str, Any], args: tuple[Any, ...], result: Any) -> None:
         """Remember what a launch of a kernel, given by what was noted of it, has written."""
-        if "_triage_stored" not in kernel:
-            kernel["_triage_stored"] = record.stored(kernel["_triage_func"])
+        if "_triage_name" not in kernel:
             kernel["_triage_name"] = places.qualified_name(kernel["_triage_func"]) or name_of(kernel["_triage_func"])
-        inputs = zip((p["name"] for p in kernel["_triage_inputs"]), args, strict=False)
-        stored = [(name, value) for name, value in inputs if name in kernel["_triage_stored"]]
-        stored += zip(kernel["_triage_returned"], outputs.returned(result), strict=False)
-        stored = [(name, getattr(value, "payload", value)) for name, value in stored]  # of a virtual device's tensor
-        written = {id(value) for _, value in stored}
-        read = [value for value in (getattr(value, "payload", value) for value in args) if id(value) not in written]
+        written = record.stored(kernel["_triage_func"])
+        inputs = [(p["name"], _values(value)) for p, value in zip(kernel["_triage_inputs"], args, strict=False)]
+        stored = [(name, value) for name, value in inputs if name in written]
+        stored += zip(kernel["_triage_returned"], map(_values, outputs.returned(result)), strict=False)
+        read = [value for name, value in inputs if name not in written]
         self.outputs.note(launch, kernel["_triage_id"], kernel["_triage_name"], stored, read)
 
     def asked(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -460,6 +456,11 @@ def missing_compiler(first_path: str | None) -> str | None:
     if nvcc.get_cplus_compiler() or any(shutil.which(name, path=first_path) for name in HOST_COMPILERS):
         return None
     return "no C++ compiler for nvcc found"
+
+
+def _values(value: Any) -> Any:
+    """A tensor of a virtual device as the one that holds its values; anything else as it is."""
+    return getattr(value, "payload", value)
 
 
 def name_of(func: Any) -> str | None:

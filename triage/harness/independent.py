@@ -22,6 +22,8 @@ from . import record
 #: of so many tensors the fork tells that they were compared
 MOST_MET = 20_000
 SIZE = hashlib.sha256().digest_size
+#: how many bytes say which argument of which launch
+PLACE = 8
 MET, GIVEN = b"m", b"g"
 
 
@@ -80,9 +82,6 @@ class Told:
             size = SIZE + (0 if said[at : at + 1] == MET else PLACE)
             (self._met if size == SIZE else self._given).add(said[at + 1 : at + 1 + size])
             at += 1 + size
-
-
-PLACE = 8
 
 
 def _place(number: int, position: int) -> bytes:

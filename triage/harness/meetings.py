@@ -91,10 +91,8 @@ class Meetings:
 
     def _is_asked(self) -> bool:
         """Whether the script asks, and no package but PyTorch in between."""
-        frame = sys._getframe(3)
-        while frame.f_back is not None and (errors.is_harness(frame.f_code.co_filename) or _is_torch(frame)):
-            frame = frame.f_back
-        return bool(self.context.is_user(frame.f_code.co_filename))
+        frame = errors.asking(sys._getframe(3), "torch")
+        return frame is not None and bool(self.context.is_user(frame.f_code.co_filename))
 
 
 def plain(value: Any) -> Any:
@@ -106,7 +104,3 @@ def plain(value: Any) -> Any:
 def _bounds(users: Sequence[tuple[types.FrameType, int]]) -> tuple[float, ...]:
     """The numbers that the innermost of the user's functions compares with."""
     return tuple(numbers_compared(*users[-1])) if users else ()
-
-
-def _is_torch(frame: types.FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == "torch"

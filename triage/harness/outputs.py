@@ -52,8 +52,6 @@ class Outputs:
         self, launch: str, kernel: str, name: str, stored: Iterable[tuple[str, Any]], given: Iterable[Any] = ()
     ) -> None:
         """A launch of a kernel has returned, and these of its arguments and results, by name, it wrote; others it was only given."""
-        if any(written.launch == launch for written in self._written[-KEPT:]):
-            return  # a call tells it after the device has
         self._given.extend(weakref.ref(tensor) for tensor in given if hasattr(tensor, "untyped_storage"))
         for argument, tensor in stored:
             if hasattr(tensor, "untyped_storage"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import sys
@@ -64,6 +65,7 @@ def returned(func: Any, out_idx: list[int]) -> list[str]:
     return [params[index]["name"] for index in out_idx] if params else []
 
 
+@functools.cache
 def stored(func: Any) -> frozenset[str]:
     """The names of the parameters that a kernel writes."""
     recorder = Recorder(func)

@@ -217,10 +217,15 @@ class Compared:
         return float(wrong.sum()) > self.spared * wrong.numel()
 
     def _mended(self, values: torch.Tensor, mask: torch.Tensor | None, bounds: Sequence[float]) -> bool:
-        some = slice(None) if mask is None else mask
-        before, after = (mismatch.measures(one[some], self.expected[some]) for one in (self.before, values))
-        slack = 1 if mask is None else PARTIAL  # a mean over some elements may be larger than that over all
-        return mismatch.mended(before, after, [bound * slack for bound in bounds])
+        if mask is None:
+            return mismatch.mended(self._measured_before, mismatch.measures(values, self.expected), bounds)
+        before, after = (mismatch.measures(one[mask], self.expected[mask]) for one in (self.before, values))
+        # a mean over some elements may be larger than that over all
+        return mismatch.mended(before, after, [bound * PARTIAL for bound in bounds])
+
+    @functools.cached_property
+    def _measured_before(self) -> tuple[float, ...]:
+        return mismatch.measures(self.before, self.expected)
 
 
 def leading_to(launch: Launch, told: independent.Told, seconds: float) -> list[Launch]:

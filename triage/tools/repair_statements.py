@@ -68,9 +68,7 @@ def run(work: Work) -> Result:
         Fact("repair.tried", found.tried, source=SPEC.name),
         Fact("repair.statements", len(found.edits), source=SPEC.name),
     )
-    failed = [compared for compared in start.comparisons if not compared.matched and compared.of_kernel]
-    between = any(len({output.launch for output in compared.written}) > 1 for compared in failed)
-    found = replace(found, perhaps_meant=start.perhaps_meant, between=between)
+    found = replace(found, perhaps_meant=start.perhaps_meant, between=start.between_results)
     if not wrote:
         found = replace(found, derived=True)
     text = candidate.source.splitlines()

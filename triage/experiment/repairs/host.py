@@ -62,19 +62,19 @@ def host_edits(source: str, file: str = "") -> list[Edit]:
         return []
     text = Text(source)
     found: dict[tuple[Change, ...], Edit] = {}
-    related = _related(tree)
+    related, looped = _related(tree), _looped(tree)
+
+    def add(node: ast.stmt | ast.expr, says: str, changes: tuple[Change, ...]) -> None:
+        found.setdefault(changes, Edit(node.lineno, node.end_lineno or node.lineno, KIND, says, changes, file=file))
+
     for statement in _statements(tree):
         whole = statement.test if isinstance(statement, CONDITIONS) else statement
         near = related.get(id(statement), {})
         for part in _open(whole):
             for says, changes in (*_changes(text, part), *_other_tensors(text, whole, part, near)):
-                end = whole.end_lineno or whole.lineno
-                found.setdefault(changes, Edit(whole.lineno, end, KIND, says, changes, file=file))
-        for says, changes in _emptied(text, statement) if id(statement) in _looped(tree) else ():
-            found.setdefault(
-                changes,
-                Edit(statement.lineno, statement.end_lineno or statement.lineno, KIND, says, changes, file=file),
-            )
+                add(whole, says, changes)
+        for says, changes in _emptied(text, statement) if id(statement) in looped else ():
+            add(statement, says, changes)
     return list(found.values())
 
 

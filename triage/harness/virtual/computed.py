@@ -17,7 +17,7 @@ import torch
 
 from .numbers import VirtualFloat, VirtualInt
 from .signature import Parameter, Signature
-from .tensors import MARK, VirtualTensor, is_guessed, is_tainted
+from .tensors import VirtualTensor, is_guessed, is_tainted, taint
 
 #: seconds that the launches of one run may be computed for; the interpreter bounds the work of a single one
 SECONDS = 120.0
@@ -125,10 +125,7 @@ class Computing:
         known = [_unless_made_up(p, v) for p, v in zip(signature.parameters, given, strict=True)]
         names = [parameter.name for parameter in signature.parameters]
         for position in self.context.screening.supposes(func, names, known, signature.outputs):
-            if isinstance(given[position], VirtualTensor):
-                given[position].memory.tainted = True
-            elif isinstance(given[position], torch.Tensor):
-                setattr(given[position], MARK, True)
+            taint(given[position])
 
 
 def _unless_made_up(parameter: Parameter, value: Any) -> Any:

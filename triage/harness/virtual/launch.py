@@ -18,7 +18,7 @@ from . import arguments, computed, cython_arguments
 from .raisers import OUTPUT, raised_in
 from .signature import Binding, Parameter, Signature
 from .signature import signature as read_signature
-from .tensors import MARK, META, Memory, VirtualTensor, without_values
+from .tensors import META, Memory, VirtualTensor, taint, without_values
 
 _launches = itertools.count(1)
 
@@ -42,10 +42,10 @@ def wrap_kernel(real: Any, func: Any, out_idx: Any, context: Any, kernel_id: str
     compute = (
         None if context.twin is None else functools.partial(computed.of(context).launch, kernel_id, func, signature)
     )
+    told = functools.partial(_wrote, context, kernel)
     if elsewhere and compute is not None:
-        run = _replaced(kernel.torch_function, compute)
+        run = _replaced(kernel.torch_function, compute, told)
     else:
-        told = functools.partial(_wrote, context, kernel)
         run = _imitated(signature, kernel.execution_backend == "cython", compute, told)
     launch = _launcher(signature, kernel.execution_backend == "cython", context, kernel_id, run, compute is None)
     kernel.adapter.func = launch
@@ -118,8 +118,8 @@ def _imitated(
         binding = check(kernel, args)
         results = [_allocate(kernel.parameters[i], binding) for i in kernel.outputs]
         if compute is None or not compute(launch_id, args, results):
-            for argument in (*args, *results):
-                _mark(argument)
+            for argument in (*args, *results):  # after a launch any of them may have been written
+                taint(argument)
         elif launch_id is not None:
             told(launch_id, args, results)
         return results[0] if len(results) == 1 else results
@@ -127,7 +127,7 @@ def _imitated(
     return run
 
 
-def _replaced(real: Callable[..., Any], compute: Callable[..., bool]) -> Run:
+def _replaced(real: Callable[..., Any], compute: Callable[..., bool], told: Callable[..., None]) -> Run:
     """A real launch on the host, whose own checks and outputs count, with the values that the twin computes from the same arguments."""
 
     def run(args: tuple[Any, ...], launch_id: str | None) -> Any:
@@ -139,9 +139,11 @@ def _replaced(real: Callable[..., Any], compute: Callable[..., bool]) -> Run:
             for theirs, value in zip((*args, *results), (*before, *mine), strict=True):
                 if isinstance(theirs, torch.Tensor):
                     theirs.detach().copy_(value)
+            if launch_id is not None:
+                told(launch_id, args, results)
         else:
             for value in (*args, *results):
-                _mark(value)
+                taint(value)
         return answer
 
     return run
@@ -189,14 +191,6 @@ def _zeros(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
         if shape[-1]
         else (torch.empty(shape, dtype=dtype))
     )
-
-
-def _mark(argument: Any) -> None:
-    """After a launch the contents of every argument are made up: any of them may have been written."""
-    if isinstance(argument, VirtualTensor):
-        argument.memory.tainted = True
-    elif isinstance(argument, torch.Tensor):
-        setattr(argument, MARK, True)
 
 
 def _uncompiled(func: Any, out_idx: Any, context: Any) -> Any:

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import SUSPECT
 from . import light_compiler, session, shapes
-from .tensors import CPU, DEVICE, MARK, META, Memory, VirtualTensor, host, is_cuda, poisoned, values, without_values
+from .tensors import CPU, DEVICE, META, Memory, VirtualTensor, host, is_cuda, poisoned, taint, values, without_values
 
 aten = torch.ops.aten
 
@@ -172,10 +172,7 @@ def _fits(shape: torch.Size, target: torch.Size) -> bool:
 
 def _mark(written: list[torch.Tensor]) -> None:
     for tensor in written:
-        if isinstance(tensor, VirtualTensor):
-            tensor.memory.tainted = True
-        else:
-            setattr(tensor, MARK, True)
+        taint(tensor)
 
 
 def _run(

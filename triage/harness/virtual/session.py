@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from types import FrameType
 from typing import Any
 
-OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+from .. import errors
 
 _context: Any = None
 _comparisons = itertools.count(1)
@@ -45,9 +44,7 @@ def sees_arrays(name: str, inputs: tuple[Any, ...]) -> None:
 
 def is_asked_by_user() -> bool:
     """Whether the script itself calls what the harness has replaced."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and is_own(frame.f_code.co_filename):
-        frame = frame.f_back
+    frame = errors.asking(sys._getframe(2))
     return frame is not None and _context is not None and bool(_context.is_user(frame.f_code.co_filename))
 
 
@@ -61,10 +58,6 @@ def virtual(what: str) -> None:
     """Say once that `what` was answered with made-up values."""
     if _context is not None:
         _context.virtual(what)
-
-
-def is_own(path: str) -> bool:
-    return path.startswith(OWN)
 
 
 def comparison(function: str, summary: str, frame: FrameType | None = None) -> None:

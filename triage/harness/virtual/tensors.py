@@ -249,6 +249,14 @@ def is_tainted(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and getattr(value, MARK, False)
 
 
+def taint(value: Any) -> None:
+    """Have the values of a tensor count as made up from here on; anything else stays as it is."""
+    if isinstance(value, VirtualTensor):
+        value.memory.tainted = True
+    elif isinstance(value, torch.Tensor):
+        setattr(value, MARK, True)
+
+
 def is_guessed(value: Any) -> bool:
     """Whether even the shape of a tensor is made up."""
     return isinstance(value, VirtualTensor) and value.guessed

@@ -15,6 +15,7 @@ import sys
 from types import FrameType
 from typing import Any
 
+from .. import errors
 from . import session
 
 
@@ -43,20 +44,12 @@ def of_numbers(name: str, left: Any, right: Any, value: bool, sense: bool) -> bo
 
 def decide(function: str, natural: bool) -> bool:
     """The answer for the user's frame that asks, recorded as a comparison of made-up values."""
-    frame = _asking()
+    frame = errors.asking(sys._getframe(1))
     wanted = None if frame is None else _wanted(frame)
     answer = natural if wanted is None else wanted
     if wanted is not None:
         session.comparison(function, "a condition on values that no device computed", frame)
     return answer
-
-
-def _asking() -> FrameType | None:
-    """The nearest frame below the harness, if its source can be read."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and session.is_own(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame
 
 
 def _wanted(frame: FrameType) -> bool | None:
