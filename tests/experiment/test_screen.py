@@ -88,7 +88,21 @@ ASSERTS = (
     "    for row in range(24):\n        for column in range(2):\n"
     "            assert (c[row, column::2] - want[row, column::2]).norm().item() < 1e-5"
 )
+ARITHMETIC = (
+    f"c = scaled(24, 32, 8)(a, s)\n    c[3:5] += 1.0\n    want = {WANT}\n    want[3:5] += 1.0\n"
+    "    torch.testing.assert_close(torch.complex(2 * c.cpu(), c.cpu() + 1), torch.complex(want * 2, want + 1).cpu())"
+)
+JOINED = (
+    "whole = torch.zeros(24, 32, device='cuda')\n    for row in (8, 16):\n        whole[row : row + 8] = scaled(8, 32, 8)(a[row : row + 8], s)\n"
+    "    whole = torch.cat([scaled(8, 32, 8)(a[:8].contiguous(), s), whole[8:]])\n"
+    f"    want = {WANT}\n    assert ((whole - want) / want).abs().max() < 1e-4"
+)
+#: the script comes to a number, and goes on with that
+NUMBER = CHAIN.replace("b * 0", "float(b[0, 0]) * 0")
 WAYS = {
+    "arithmetic": ARITHMETIC,
+    "joined": JOINED,
+    "number": NUMBER,
     "stages": STAGES,
     "numpy": NUMPY,
     "asserts": ASSERTS,
@@ -102,7 +116,7 @@ WAYS = {
     "chain": CHAIN,
 }
 #: ways in which the launch that is found wrong is computed alone, though others came before it
-ALONE = ("early", "stages", "numpy", "asserts")
+ALONE = ("early", "stages", "numpy", "asserts", "arithmetic", "joined", "chain")
 
 
 @pytest.fixture
@@ -154,8 +168,8 @@ def test_of_several_cases_the_launch_that_is_wrong_is_computed_alone(look_at, wa
     assert (told["seen"], len(told["agrees"]), len(told["differs"])) == (2, 1, 1) and "why" not in told
 
 
-def test_a_launch_that_is_given_what_was_computed_from_a_result_is_left_to_whole_runs(look_at) -> None:  # type: ignore[no-untyped-def]
-    source = SCRIPT.replace("{run}", CHAIN)
+def test_a_launch_that_is_given_what_python_computed_from_a_result_is_left_to_whole_runs(look_at) -> None:  # type: ignore[no-untyped-def]
+    source = SCRIPT.replace("{run}", NUMBER)
     first, second = look_at(source, [an_edit_of(source, "S[i]", "S[j]")])
     assert "computed from a result" in first["why"] and second["seen"] == 1
 

@@ -1,8 +1,8 @@
 """What of a script does not depend on what its kernels compute: told by a fork in which results are made up.
 
 The fork begins with the first launch. In it no launch is computed: what it would write counts as made up, so that the virtual device follows what
-depends on it, and no comparison with it ends the script. What a launch is given, and what is compared, without being made up, is the same
-whatever the kernels do; of that the fork keeps digests.
+depends on it, and no comparison with it ends the script. What a launch or an operator on results is given, and what is compared, without being made
+up, is the same whatever the kernels do; of that the fork keeps digests.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
 
 from . import record
 
-#: of so many tensors the fork tells that they were compared
+#: of so many tensors the fork tells that they were compared, and of as many operators that they were run
 MOST_MET = 20_000
 SIZE = hashlib.sha256().digest_size
 #: how many bytes say which argument of which launch
 PLACE = 8
-MET, GIVEN = b"m", b"g"
+MET, GIVEN, RUN = b"m", b"g", b"r"
 
 
 class Fork:
@@ -32,13 +32,19 @@ class Fork:
 
     def __init__(self, to: int) -> None:
         self._to = to
-        self._met = 0
+        self._met = self._ran = 0
 
     def meets(self, operand: Any) -> None:
         """A tensor that is not made up is compared with something."""
         self._met += 1
         if self._met <= MOST_MET:
             os.write(self._to, MET + digest(operand))
+
+    def runs(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """An operator is run on these arguments, None in the place of a tensor that is made up."""
+        self._ran += 1
+        if self._ran <= MOST_MET:
+            os.write(self._to, RUN + digest_of_call(func, args, kwargs))
 
     def is_given(self, number: int, position: int, value: Any) -> None:
         """A launch is given something that is not made up."""
@@ -52,6 +58,7 @@ class Told:
         self._file, self._reader, self._pid = file, reader, pid
         self._met: set[bytes] = set()
         self._given: set[bytes] = set()
+        self._run: set[bytes] = set()
         self._waits = True
 
     def is_met(self, operand: Any, seconds: float) -> bool:
@@ -63,6 +70,11 @@ class Told:
         """Whether a launch is given this whatever the kernels compute."""
         self._wait(seconds)
         return _place(number, position) + digest_of_argument(value) in self._given
+
+    def is_run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], seconds: float) -> bool:
+        """Whether an operator is run on these arguments whatever the kernels compute, but for tensors that come of that: None."""
+        self._wait(seconds)
+        return digest_of_call(func, args, kwargs) in self._run
 
     def close(self) -> None:
         self._wait(0.0)
@@ -79,8 +91,9 @@ class Told:
         os.close(self._file)
         at = 0
         while at < len(said):
-            size = SIZE + (0 if said[at : at + 1] == MET else PLACE)
-            (self._met if size == SIZE else self._given).add(said[at + 1 : at + 1 + size])
+            kind = said[at : at + 1]
+            size = SIZE + (PLACE if kind == GIVEN else 0)
+            {MET: self._met, GIVEN: self._given, RUN: self._run}[kind].add(said[at + 1 : at + 1 + size])
             at += 1 + size
 
 
@@ -100,6 +113,19 @@ def digest_of_argument(value: Any) -> bytes:
     if isinstance(value, numpy.ndarray):
         return hashlib.sha256(repr(value.shape).encode() + value.tobytes()).digest()
     return hashlib.sha256(repr(value).encode()).digest()
+
+
+def digest_of_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+    """An operator with what it is given."""
+    return hashlib.sha256(f"{func} {_said(tuple(args))} {_said(dict(kwargs))}".encode()).digest()
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, sys.modules["torch"].Tensor):
+        return digest(value).hex()
+    if isinstance(value, dict):
+        return str({key: _said(one) for key, one in value.items()})
+    return str([_said(one) for one in value]) if isinstance(value, (list, tuple)) else repr(value)
 
 
 def written(func: Any, names: Sequence[str]) -> list[int]:

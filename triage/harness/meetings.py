@@ -31,7 +31,7 @@ LIMIT = 32
 
 @dataclass(frozen=True)
 class Meeting:
-    """Two tensors whose difference was looked at; `exact`: by `==` and the like. `output`: what a launch wrote of them; `bounds`: the numbers
+    """Two tensors whose difference was looked at; `exact`: by `==` and the like. `output`: what a launch wrote of them, if one did; `bounds`: the numbers
     that the function around compares with."""
 
     one: Any
@@ -51,8 +51,9 @@ class Meetings:
         self._kept: collections.deque[Meeting] = collections.deque(maxlen=LIMIT)
 
     def rest_under(self, decision: Any) -> list[Meeting]:
-        """Those made on the way to a decision that still differ, the last first."""
-        return [m for m in reversed(self._kept) if decision.rests_on(m.through)]
+        """Those made on the way to a decision, of what a launch wrote itself first, the last first."""
+        under = [m for m in reversed(self._kept) if decision.rests_on(m.through)]
+        return sorted(under, key=lambda met: met.output is None)
 
     def see(self, func: Any, args: Sequence[Any]) -> None:
         """An operator of PyTorch is about to be run on these arguments."""
@@ -82,12 +83,14 @@ class Meetings:
         if wrote is None or mismatch.how_far(one, other).rounding:
             return
         writer = wrote.writer(one) or wrote.writer(other)
-        if writer is None or any(map(wrote.is_given, (one, other))):
+        known = writer is not None or any(map(self.context.comparisons.derives, (one, other)))
+        if not known or any(map(wrote.is_given, (one, other))):
             return  # what is subtracted from a kernel's own input is no error
         users = self.context.comparisons.users()
         through = tuple(Passed.of(frame, line) for frame, line in users)
         said = sources.of_statement(users, self.context.is_user)
-        self._kept.append(Meeting(one, other, exact, through, said, writer.tensor(), _bounds(users)))
+        output = writer.tensor() if writer is not None else None
+        self._kept.append(Meeting(one, other, exact, through, said, output, _bounds(users)))
 
     def _is_asked(self) -> bool:
         """Whether the script asks, and no package but PyTorch in between."""

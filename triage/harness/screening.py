@@ -3,9 +3,9 @@
 In twin mode with `spec["twin"]["screen"]`, `{"edits": [[number, parts], …], "seconds", "limit", "whole": bool}`, changes are looked at in their order and the
 `screen` event tells with which of them the script's comparison agrees, with which it fails as before, of which nothing is known, and which cannot be made in this way. There are two ways:
 
-- Where a comparing function such as `torch.testing.assert_close`, or the check with which the script ends, found wrong what a launch wrote, only the launches
-  that lead to it are computed again (`replay`): up to hundreds a second. A fork in which results are made up shows first that what is expected, and
-  what else these launches begin with, is the same whatever they compute (`independent`).
+- Where a comparing function such as `torch.testing.assert_close`, or the check with which the script ends, found wrong what a launch wrote, or what PyTorch
+  computed of that, only the steps that lead to it are computed again (`trail`, `replay`): up to hundreds a second. A fork in which results are made up
+  shows first that what is expected, and what else these steps begin with, is the same whatever the kernels compute (`independent`).
 - Otherwise (`whole`) the process is forked where it launches its first kernel, and the fork goes on to the script's end with a changed kernel: dozens
   a second. Whatever the script does with results, and whatever it compares, it does itself.
 
@@ -22,10 +22,10 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import independent, keeper, rebuilt, replay
+from . import independent, keeper, rebuilt, replay, trail
 
 #: so many launches, the first ones, can be computed again
 LAUNCHES = 200
@@ -45,8 +45,8 @@ class Screening:
         self.script = os.path.abspath(context.spec["script"])
         self.names = rebuilt.Names()
         self._launches = 0
-        self._kept = replay.Launches()
-        self._launch: replay.Launch | None = None
+        self._trail = trail.Trail()
+        self._launch: trail.Launch | None = None
         self._why = ""
         #: in a fork: what it changes, the lines that a launched kernel had of that, and where its verdict goes
         self._parts: Sequence[rebuilt.Part] | None = None
@@ -94,9 +94,9 @@ class Screening:
         self._launch = None
         if self._launches <= LAUNCHES and not self.asked["whole"] and not self._told:
             try:
-                self._launch = replay.Launch(self._launches, func, arrays, fresh, independent.written(func, names))
-                self._kept.add(self._launch)
-            except replay.NotReplayed as why:
+                self._launch = trail.Launch(self._launches, func, arrays, fresh, independent.written(func, names))
+                self._trail.add(self._launch)
+            except trail.NotFollowed as why:
                 self._why = str(why)
         return func
 
@@ -104,6 +104,44 @@ class Screening:
         """It was computed."""
         if self._launch is not None:
             self._launch.done(cost)
+            self._trail.done(self._launch)
+
+    @property
+    def follows(self) -> bool:
+        """Whether operators on results are followed here."""
+        alone = threading.current_thread() is threading.main_thread()
+        return alone and not self.asked["whole"] and not self._told and self._parts is None and self._launches > 0
+
+    def supposes_run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """In the fork in which results are made up, an operator is run on these arguments, None in the place of what is made up."""
+        assert self._fork_tells is not None
+        self._fork_tells.runs(func, args, kwargs)
+
+    def running(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], tensors: Sequence[Any], written: Sequence[Any]
+    ) -> trail.Operation | None:  # fmt: skip
+        """An operator is about to be run on plain `tensors` among its arguments; the answer is to be told what came of it (`ran`), None if no launch had
+        a part in any of them."""
+        storages = (tensor.untyped_storage() for tensor in tensors)
+        if not any(self._trail.led(int(one.data_ptr()), int(one.nbytes())) for one in storages):
+            return None
+        try:
+            step = trail.Operation(func, args, kwargs, written)
+        except trail.NotFollowed as why:
+            self._why = str(why)
+            return None
+        self._trail.add(step)
+        return step
+
+    def ran(self, step: trail.Operation, result: Any) -> None:
+        """It came to this."""
+        step.done(result)
+        self._trail.done(step)
+
+    def derives(self, tensor: Any) -> bool:
+        """Whether a plain tensor comes of what launches wrote."""
+        storage = tensor.untyped_storage()
+        return self._trail.led(int(storage.data_ptr()), int(storage.nbytes()))
 
     def lost(self) -> None:
         """A launch was not computed: what follows from it says nothing."""
@@ -122,20 +160,22 @@ class Screening:
         self, actual: Any, output: Any, expected: Any, rtol: float, atol: float, bounds: dict[str, Any], turned: bool,
         measured: Sequence[float] | None = None,
     ) -> None:  # fmt: skip
-        """The script found that `actual`, which comes of `output` of a launch, differs from what is expected."""
+        """The script found that `actual`, a copy of `output` of a launch if that is known, differs from what is expected."""
         if self.asked["whole"] or self._told or self._told_by is None:
             return
         began = time.monotonic()
         limit = float(self.asked["limit"])
         try:
-            target = self._kept.compared(actual, output, expected, rtol, atol, bounds, turned, measured)
+            spared, nan = float(bounds.get("max_mismatched_ratio") or 0.0), bool(bounds.get("equal_nan"))
+            asked = replay.Asked(rtol, atol, nan, turned, spared, None if measured is None else tuple(measured))
+            target = replay.compared(self._trail, actual, output, expected, asked)
             if not self._told_by.is_met(expected, limit):
-                raise replay.NotReplayed("what is expected depends on a result, or is not compared whatever that is")
-            launches = replay.leading_to(target.launch, self._told_by, limit)
-            funcs = {id(launch.func): launch.func for launch in launches}
+                raise trail.NotFollowed("what is expected depends on a result, or is not compared whatever that is")
+            steps = trail.leading_to(target.link, self._told_by, limit)
+            funcs = {id(step.func): step.func for step in steps if isinstance(step, trail.Launch)}
             kernels = [rebuilt.Kernel(func, self.names, self.script) for func in funcs.values()]
-            looking = replay.Replay(launches, kernels, target)
-        except (replay.NotReplayed, rebuilt.NotRebuilt) as why:
+            looking = replay.Replay(steps, kernels, target)
+        except (trail.NotFollowed, rebuilt.NotRebuilt) as why:
             self._why = str(why)
             return
         edits = self.asked["edits"]

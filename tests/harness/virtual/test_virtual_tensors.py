@@ -157,7 +157,7 @@ def test_a_shape_out_of_made_up_values_is_known_to_be_one(large, adopt):
 def test_gradients_flow_where_launches_are_computed(harness, adopt):
     """Operators there look whether a tensor is among their arguments, not whether it is true."""
     q = adopt(torch.rand(1, 8, 4, 16)).requires_grad_()
-    with harness("virtual.operators").FactoriesOfComposites():
+    with harness("virtual.mode").OperatorMode():
         scores = torch.einsum("bqhd,bkhd->bhqk", q, q)
         mask = adopt(torch.ones(8, 8).tril()) == 0
         weights = scores.masked_fill(mask, float("-inf")).softmax(-1)

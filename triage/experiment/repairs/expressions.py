@@ -76,6 +76,8 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
     if isinstance(node.op, (ast.LShift, ast.RShift)) and not isinstance(node.right, ast.Constant):
         for width in (4, 8, 2):  # a shift counts bits, and what is counted may be nibbles, bytes or pairs
             draft.swap(statement, node.right, f"{width} * {held(node.right, right)}", "operator")
+    if isinstance(node.op, ast.RShift):  # which copies the sign of a signed number
+        draft.swap(statement, node.left, f'T.Cast("uint32", {left})', "data type", LESS_USUAL)
     if (
         isinstance(node.op, ast.Mult)
         and not index

@@ -34,13 +34,22 @@ class Statements:
     def parts(self, edit: Edit) -> list[Part] | None:
         """The changed statements as `rebuilt` takes them; None where an edit changes more than statements."""
         changes: dict[tuple[int, int, int, bool], list[Change]] = {}
-        for change in edit.changes:
+        for change in map(self._at_a_statement, edit.changes):
             span = self._around(change)
             if span is None:
                 return None
             changes.setdefault(span, []).append(change)
         parts = [self._part(span, some) for span, some in changes.items()]
         return None if None in parts else [part for part in parts if part is not None]
+
+    def _at_a_statement(self, change: Change) -> Change:
+        """What is put in behind a comment is put in before that, where a simple statement ends."""
+        at, stop, new = change
+        behind = max((span for span in self._spans if not span[3] and span[1] <= at), key=lambda s: s[1], default=None)
+        if at != stop or behind is None:
+            return change
+        between = self.source[behind[1] : at].splitlines()
+        return (behind[1], behind[1], new) if all(line.strip()[:1] in ("", "#") for line in between) else change
 
     def _around(self, change: Change) -> tuple[int, int, int, bool] | None:
         """The statement in which a change lies; of two that meet where something is put in, the later one, if that is a simple one."""

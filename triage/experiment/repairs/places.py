@@ -7,9 +7,9 @@ import ast
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
 from triage.experiment.repairs.scope import kind_of
-from triage.experiment.repairs.syntax import called, declares, initializes, operation
+from triage.experiment.repairs.syntax import SIMPLE, called, declares, initializes, operation
 
-#: so many statements behind one may mean a value that it replaces
+#: so many statements behind one may mean a value that it replaces, and it may belong before so many
 NEAR = 4
 #: what adds to the buffer that it is given as this argument
 ACCUMULATING = {"gemm": 2} | dict.fromkeys(
@@ -33,6 +33,7 @@ def edit_place(draft: Draft, statement: ast.stmt, body: list[ast.stmt], number: 
             _into_loop(draft, statement, following)
     if following is not None and not declares(following):
         _behind(draft, statement, following)
+    _before(draft, statement, body[:number])
     _value_before(draft, statement, body[number + 1 :])
     _clears(draft, statement)
 
@@ -59,6 +60,16 @@ def _behind(draft: Draft, statement: ast.stmt, following: ast.stmt) -> None:
         source = draft.text.source
         change = start, last, source[first:last] + source[start:stop]
         draft.add(statement, "order", "after the statement behind it", change, rare=RARE)
+
+
+def _before(draft: Draft, statement: ast.stmt, earlier: list[ast.stmt]) -> None:
+    """Before a loop that stands before it, or before several statements: what it reads is changed there, or what it writes read."""
+    for distance, other in enumerate(reversed(earlier[-NEAR:]), start=1):
+        if declares(other) or initializes(other):
+            return
+        if distance > 1 or not isinstance(other, SIMPLE):  # `_behind` exchanges two simple ones
+            changes = draft.text.instead(statement, "pass"), draft.text.before(other, draft.text.of(statement))
+            draft.add(statement, "order", f"before line {other.lineno}", *changes, rare=RARE)
 
 
 def _value_before(draft: Draft, statement: ast.stmt, behind: list[ast.stmt]) -> None:

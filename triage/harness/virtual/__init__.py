@@ -15,7 +15,7 @@ from typing import Any
 
 def install_torch(torch: Any, context: Any) -> None:
     """Give PyTorch the device `cuda:0`. Call after the import of torch, before anything asks for a device."""
-    from . import cuda_api, late_imports, operators, session, tensors, torch_device
+    from . import cuda_api, late_imports, mode, session, tensors, torch_device
 
     session.open_(context)
     if context.twin is not None:
@@ -23,7 +23,7 @@ def install_torch(torch: Any, context: Any) -> None:
     cuda_api.install(context.arch)
     torch_device.install()
     if context.twin is not None:
-        operators.FactoriesOfComposites().__enter__()
+        mode.OperatorMode().__enter__()
         torch_device.tell_of_arrays()
     late_imports.adapt_loaded()
 

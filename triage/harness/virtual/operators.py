@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import SUSPECT
 from . import light_compiler, session, shapes
@@ -86,7 +85,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _mark(written)
     _follow(func, operator, written, args, kwargs)
     memory = virtual[0].memory if operator.view and virtual else None
-    wrapped = _wrap(result, {id(_payload(t)): t for t in written}, memory, tainted, place)
+    wrapped = _wrap(result, {id(payload(t)): t for t in written}, memory, tainted, place)
     without = any(t.payload.is_meta for t in virtual)
     for tensor in wrapped if isinstance(wrapped, (list, tuple)) else (wrapped,):
         if isinstance(tensor, VirtualTensor) and not written:
@@ -118,18 +117,19 @@ def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.
             yield from (item for item in value if isinstance(item, torch.Tensor))
 
 
-def _payload(value: Any) -> Any:
+def payload(value: Any) -> Any:
+    """An argument of an operator as it is given for the payloads: tensors and devices of the host."""
     if isinstance(value, VirtualTensor):
         return value.payload
     if isinstance(value, torch.device):
         return CPU if value.type in ("cuda", "meta") else value
     if isinstance(value, (list, tuple)):
-        return type(value)(_payload(item) for item in value)
+        return type(value)(payload(item) for item in value)
     return value
 
 
 def _shape_only(value: Any) -> Any:
-    value = _payload(value)
+    value = payload(value)
     if isinstance(value, torch.Tensor):
         return value if value.is_meta else value.to(META)
     if isinstance(value, torch.device):
@@ -144,7 +144,7 @@ def _some_values(value: Any) -> Any:
         return values(value)
     if isinstance(value, (list, tuple)):
         return type(value)(_some_values(item) for item in value)
-    return _payload(value)
+    return payload(value)
 
 
 def _place(operator: Operator, virtual: list[VirtualTensor], kwargs: dict[str, Any]) -> torch.device:
@@ -159,9 +159,9 @@ def _place(operator: Operator, virtual: list[VirtualTensor], kwargs: dict[str, A
 
 def _skips(operator: Operator, written: list[torch.Tensor], inputs: list[torch.Tensor]) -> bool:
     """Whether values would be written that do not exist: shapes are known already, nothing is left to do."""
-    if all(_payload(t).is_meta for t in written):
+    if all(payload(t).is_meta for t in written):
         return operator.in_place and all(_fits(t.shape, written[0].shape) for t in inputs)
-    return any(_payload(t).is_meta for t in inputs)
+    return any(payload(t).is_meta for t in inputs)
 
 
 def _fits(shape: torch.Size, target: torch.Size) -> bool:
@@ -180,10 +180,10 @@ def _run(
 ) -> Any:
     if kwargs.get("pin_memory"):
         kwargs = {**kwargs, "pin_memory": False}
-    if any(_payload(t).is_meta for t in inputs) or _too_large(func, operator, inputs, args, kwargs):
+    if any(payload(t).is_meta for t in inputs) or _too_large(func, operator, inputs, args, kwargs):
         return _on_shapes(func, operator, args, kwargs)
     try:
-        result = func(*(_payload(a) for a in args), **{k: _payload(v) for k, v in kwargs.items()})
+        result = func(*(payload(a) for a in args), **{k: payload(v) for k, v in kwargs.items()})
         return poisoned(result) if operator.name in EMPTY else result
     except (NotImplementedError, RuntimeError) as error:
         if "not implemented" not in str(error) and "not supported" not in str(error):
@@ -197,7 +197,7 @@ def _only_mark(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
     """Instead of an operator that writes: its result is one of its arguments, with contents nobody computed."""
     written = operator.written(args, kwargs)
     _mark(written)
-    return _payload(written[0]) if len(written) == 1 else tuple(_payload(t) for t in written)
+    return payload(written[0]) if len(written) == 1 else tuple(payload(t) for t in written)
 
 
 def _too_large(
@@ -298,7 +298,7 @@ def _agreement(func: Any) -> Callable[..., bool]:
         if any(t.tainted for t in pair):
             comparisons.made_up(f"torch.{func._schema.name.removeprefix('aten::')}", left, right)
             return left.shape == right.shape or func is not aten.equal.default
-        return func(_payload(left), _payload(right), *args, **kwargs)
+        return func(payload(left), payload(right), *args, **kwargs)
 
     return compare
 
@@ -335,37 +335,6 @@ def register_factories() -> torch.library.Library:
         library.impl("empty.memory_format", _fresh("empty"))
         library.impl("empty_strided", _fresh("empty_strided"))
     return library
-
-
-class FactoriesOfComposites(TorchDispatchMode):
-    """Tensors that PyTorch's own functions make beside one of the virtual device, given values.
-
-    To C++ that device is `meta` (see `VirtualTensor`), so a mask that `scaled_dot_product_attention` makes "on the same
-    device" would have none.
-    """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """To ask `torch._dynamo` for nothing: the first call would import it, which takes most of a second."""
-        return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        named = kwargs or {}
-        session.sees(func, args)
-        device = named.get("device")
-        fresh = (
-            device is not None
-            and torch.device(device).type == "meta"
-            and next(iter(tensors_in(args, named)), None) is None
-        )
-        if not fresh or without_values(_sizes(args), named.get("dtype")):
-            return func(*args, **named)
-        made = func(*args, **{**named, "device": CPU})
-        return VirtualTensor(poisoned(made) if describe(func).name.startswith("empty") else made, Memory(False))
-
-
-def _sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(args[0]) if args and isinstance(args[0], (list, tuple)) else ()
 
 
 __all__ = ["describe", "dispatch", "host", "is_cuda", "register_factories", "tensors_in"]

@@ -36,6 +36,13 @@ def sees(func: Any, args: tuple[Any, ...]) -> None:
         _context.comparisons.meetings.see(func, args)
 
 
+def screening() -> Any:
+    """What looks at changes of kernels in this run and follows what comes of results; None if nothing does, or not here."""
+    if _context is None or _context.screening is None or _context.comparisons is None:
+        return None
+    return _context.screening if _context.screening.follows and not _context.comparisons.is_within() else None
+
+
 def sees_arrays(name: str, inputs: tuple[Any, ...]) -> None:
     """As `sees`, of a function of NumPy."""
     if _context is not None and _context.comparisons is not None:
