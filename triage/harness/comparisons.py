@@ -403,7 +403,6 @@ class Comparisons:
 
     def _decided(self, decision: Any) -> str | None:
         """The last comparison that decided and failed; where none decided, what the script compared by its own arithmetic."""
-        from . import mismatch
 
         if decision is None:
             return None
@@ -411,7 +410,18 @@ class Comparisons:
         if decided:
             return next((comparison.id for comparison in reversed(decided) if not comparison.matched), None)
         bounds = decision.bounds()
-        apart: list[tuple[bool, Any]] = []
+        near, met = self._apart(decision, bounds), self._met_apart(decision, bounds)
+        # of two results that were compared with each other, none is the expected one
+        pairs = near.get(1), met.get(1), near.get(0), met.get(0), near.get(2)
+        chosen = next((pair for pair in pairs if pair is not None), None)
+        return None if chosen is None else self._own(decision, *chosen)
+
+    def _apart(self, decision: Any, bounds: list[float]) -> dict[int, tuple[Any, ...]]:
+        """The first pair that the statements of a decision look at and that differs, by how many of the two a launch wrote: none if it was computed
+        from what one wrote."""
+        from . import mismatch
+
+        found: dict[int, tuple[bool, tuple[Any, ...]]] = {}
         for operands in decision.operands():
             if any(map(self.is_made_up, (operands.one, operands.other))):
                 break
@@ -422,21 +432,30 @@ class Comparisons:
                 far = mismatch.how_far(actual, expected)
             # What differs by less than any bound decided nothing, nor did what no kernel wrote, nor what agreed in the last round:
             # if another round decided, its values are gone.
-            nothing = not far.beyond(bounds) or (far.rounding and any(step.past for step in operands.steps))
-            if not nothing and any(self._writer(one) or self.derives(one) for one in (actual, expected)):
-                apart.append((far.rounding, operands))
-        # where several results were compared, what only rounding tells apart is hardly what failed
-        chosen = next((one for rounding, one in apart if not rounding), apart[0][1] if apart else None)
-        if chosen is not None:
-            said = sources.digest(list(chosen.steps), decision.users, self.context.is_user)
-            return self._own(decision, tensor_of(chosen.one), tensor_of(chosen.other), chosen.exact, said, bounds)
+            if not far.beyond(bounds) or (far.rounding and any(step.past for step in operands.steps)):
+                continue
+            written = sum(self._writer(one) is not None for one in (actual, expected))
+            if not written and (operands.bounded or self.derives(actual) == self.derives(expected)):
+                continue
+            # where several results were compared, what only rounding tells apart is hardly what failed
+            if written not in found or (found[written][0] and not far.rounding):
+                said = sources.digest(list(operands.steps), decision.users, self.context.is_user)
+                found[written] = far.rounding, (actual, expected, operands.exact, said, bounds)
+        return {written: pair for written, (_, pair) in found.items()}
+
+    def _met_apart(self, decision: Any, bounds: list[float]) -> dict[int, tuple[Any, ...]]:
+        """The same of what was subtracted or compared on the way to a decision."""
+        from . import mismatch
+
+        found: dict[int, tuple[Any, ...]] = {}
         for met in self.meetings.rest_under(decision):
             with self._unfollowed():
                 far = mismatch.how_far(met.one, met.other)
             if far.beyond(bounds) and not far.rounding:
                 known = [*bounds, *met.bounds]
-                return self._own(decision, met.one, met.other, met.exact, met.sources, known, met.output)
-        return None
+                pair = met.one, met.other, met.exact, met.sources, known, met.output
+                found.setdefault(int(met.output is not None), pair)
+        return found
 
     def _own(
         self, decision: Any, actual: Any, expected: Any, exact: bool, said: str, bounds: list[float], output: Any = None

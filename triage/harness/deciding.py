@@ -151,7 +151,8 @@ class Decision:
                     values = _whole(one, step.frame), _whole(other, step.frame)
                     if all(hasattr(value, "shape") and hasattr(value, "dtype") for value in values):
                         steps = (Step(one, step.frame, step.past), Step(other, step.frame, step.past))
-                        yield Operands(*values, steps, exact=isinstance(node, ast.Compare))
+                        compares = isinstance(node, ast.Compare)
+                        yield Operands(*values, steps, exact=compares, bounded=compares and _bounds(node))
 
     def _nearest(self) -> list[Step]:
         return sorted(self.steps, key=lambda step: step.past)
@@ -159,12 +160,14 @@ class Decision:
 
 @dataclass(frozen=True)
 class Operands:
-    """Two tensors or arrays whose difference was looked at; `exact`: by `==` and the like."""
+    """Two tensors or arrays whose difference was looked at; `exact`: by `==` and the like. `bounded`: by `<` and the like, as an error and what it may
+    be are."""
 
     one: Any
     other: Any
     steps: tuple[Step, Step]
     exact: bool
+    bounded: bool
 
 
 @dataclass(frozen=True)
@@ -496,6 +499,10 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield from itertools.pairwise(node.args)  # a check of the script's own may take a title first
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
         yield node.func.value, node.args[0]  # `out.sub(ref)`
+
+
+def _bounds(node: ast.AST) -> bool:
+    return isinstance(node, ast.Compare) and any(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in node.ops)
 
 
 def _sides(node: ast.AST) -> list[ast.expr]:

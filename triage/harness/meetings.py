@@ -51,9 +51,8 @@ class Meetings:
         self._kept: collections.deque[Meeting] = collections.deque(maxlen=LIMIT)
 
     def rest_under(self, decision: Any) -> list[Meeting]:
-        """Those made on the way to a decision, of what a launch wrote itself first, the last first."""
-        under = [m for m in reversed(self._kept) if decision.rests_on(m.through)]
-        return sorted(under, key=lambda met: met.output is None)
+        """Those made on the way to a decision that still differ, the last first."""
+        return [m for m in reversed(self._kept) if decision.rests_on(m.through)]
 
     def see(self, func: Any, args: Sequence[Any]) -> None:
         """An operator of PyTorch is about to be run on these arguments."""

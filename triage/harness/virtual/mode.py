@@ -49,7 +49,7 @@ def _followed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Calla
     """An operator is about to be run; the answer takes its result, None if nobody wants to run it again (`harness/trail.py`)."""
     screening = session.screening()
     operator = describe(func)
-    if screening is None or (operator.view and not operator.writes):
+    if screening is None or operator.fresh or (operator.view and not operator.writes):
         return None
     tensors = list(tensors_in(args, kwargs))
     if screening.is_supposing:

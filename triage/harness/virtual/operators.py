@@ -74,7 +74,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     operator = describe(func)
     inputs = list(tensors_in(args, kwargs))
     virtual = [t for t in inputs if isinstance(t, VirtualTensor)]
-    tainted = any(t.tainted for t in virtual)
+    tainted = any(t.tainted for t in virtual) and not operator.fresh  # which has a shape and values of its own
     written = operator.written(args, kwargs)
     place = _place(operator, virtual, kwargs)
     if written and not operator.reshapes and _skips(operator, written, inputs):
