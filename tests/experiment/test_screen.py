@@ -98,7 +98,7 @@ JOINED = (
     f"    want = {WANT}\n    assert ((whole - want) / want).abs().max() < 1e-4"
 )
 #: the script comes to a number, and goes on with that
-NUMBER = CHAIN.replace("b * 0", "float(b[0, 0]) * 0")
+NUMBER = CHAIN.replace("b * 0", "float(b[0, 0]) * 1e-5")
 WAYS = {
     "arithmetic": ARITHMETIC,
     "joined": JOINED,
@@ -154,8 +154,8 @@ def test_what_is_said_of_a_change_is_what_the_changed_script_does(look, way: str
     source = SCRIPT.replace("{run}", WAYS[way])
     usual = [edit for edit in edits(source, range(8, 20)) if edit.line in (14, 15, 16, 17)]
     right = [edit for edit in usual if edit.line == 17 and edit.says == "`i` as `j`"]
-    found, runs = look(source, [*right, *usual[::9]])
-    assert found.all and len(found.known) > 8
+    found, runs = look(source, [*right, *usual[::24]])
+    assert found.all and len(found.known) > 3
     assert found.known == runs
     assert any(runs.values()) and not all(runs.values())
 

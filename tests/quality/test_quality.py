@@ -18,8 +18,8 @@ pytestmark = [
 ]
 
 CASES = load()
-#: one labelled case in so many runs by default, one rewritten case in so many; the slow run takes all
-SAMPLE, SAMPLE_REWRITTEN, SAMPLE_MUTATED = 6, 60, 16
+#: one faulty case in so many runs by default, one healthy, rewritten or mutated case in so many; the slow run takes all
+SAMPLE, SAMPLE_HEALTHY, SAMPLE_REWRITTEN, SAMPLE_MUTATED = 20, 4, 50, 48
 #: where the mistakes are made; another seed makes them in other places
 SEED = 2
 
@@ -35,7 +35,9 @@ def report(answers: list[Answer]) -> str:
 
 @pytest.fixture(scope="module", params=["sample", pytest.param("all", marks=pytest.mark.slow)])
 def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
-    chosen = CASES if request.param == "all" else sampled(CASES, SAMPLE)
+    faulty, healthy = [c for c in CASES if c.category], [c for c in CASES if not c.category]
+    some = sampled(faulty, SAMPLE) + sampled(healthy, SAMPLE_HEALTHY)
+    chosen = CASES if request.param == "all" else some
     return ask_all(chosen, tmp_path_factory.mktemp("quality"))
 
 

@@ -102,6 +102,7 @@ def test_a_check_that_has_to_fail_is_none_of_the_virtual_device(tmp_path: Path) 
     assert "agrees on the CPU twin" in report["verdict"]["title"]
 
 
+@pytest.mark.slow
 def test_who_prints_that_a_result_is_wrong_is_told_why(tmp_path: Path) -> None:
     wrong = SUM.replace("total[0] + s[0]", "total[0] - s[0]").replace(
         "torch.testing.assert_close(", "good = torch.allclose("
@@ -125,6 +126,7 @@ def test_what_torch_makes_of_a_result_accuses_no_statement_of_the_kernel_for_sur
     assert (tmp_path / "kernel.py").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_nan_on_both_sides_is_no_matter_of_tolerance(tmp_path: Path) -> None:
     verdict = triage(
         tmp_path,
