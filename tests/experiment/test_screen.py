@@ -348,3 +348,33 @@ torch.testing.assert_close(c, a.reshape(2, 4).sum(1))
 def test_blocks_that_add_up_are_computed_together(look) -> None:  # type: ignore[no-untyped-def]
     found, runs = look(ADDED, [an_edit_of(ADDED, "bx % parts", "bx // 4"), an_edit_of(ADDED, "bx % parts", "bx // 8")])
     assert found.known == runs and list(runs.values()) == [True, False]
+
+
+PAIRED = """
+import tilelang
+import tilelang.language as T
+import torch
+
+
+@tilelang.jit(out_idx=[-1])
+def banded(N):
+    @T.prim_func
+    def main(A: T.Tensor((N, N), "float32"), C: T.Tensor((N, N), "float32")):
+        with T.Kernel(N, threads=32) as bx:
+            for j in T.Parallel(N):
+                low, high = bx - 2, bx + 3
+                C[bx, j] = T.if_then_else(j < low or j > high, 0.0, A[bx, j])
+
+    return main
+
+
+torch.manual_seed(0)
+a = torch.rand(16, 16, device="cuda")
+torch.testing.assert_close(banded(16)(a), a.triu(-2).tril(2))
+"""
+
+
+def test_statements_of_a_line_and_parts_of_a_statement_are_built_again(look) -> None:  # type: ignore[no-untyped-def]
+    some = [an_edit_of(PAIRED, *to) for to in (("bx + 3", "bx + 2"), ("j > high", "j >= high"), ("bx - 2", "bx - 1"))]
+    found, runs = look(PAIRED, some)
+    assert found.known == runs and list(runs.values()) == [True, True, False]

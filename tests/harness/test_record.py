@@ -27,7 +27,7 @@ def recorded(harness, context, script, monkeypatch):
     """The record of the kernel `main` that a script defines; `body` is indented below `with T.Kernel(…) as bx`."""
 
     builder = importlib.import_module("tilelang.language.eager.builder").Builder
-    for patched in ("set_fileline", "_current_stmt_frame"):
+    for patched in ("set_fileline", "_current_stmt_frame", "boolop", "ifexp"):
         monkeypatch.setattr(builder, patched, getattr(builder, patched))  # so that they are restored
     ir = importlib.import_module("tilelang.ir")
     monkeypatch.setattr(ir, "make_span", ir.make_span)
@@ -218,6 +218,20 @@ for i in T.Parallel(64):
     ]
     assert loops[0].annotations["num_stages"] == 2
     assert accesses(record, "A")[0].high == (192,)
+
+
+def test_a_statement_with_a_condition_in_it_has_its_own_line(recorded):
+    record = recorded(
+        """
+s = T.alloc_shared((8, 64), "float32")
+for i in T.Parallel(8):
+    low, high = i - 1, i + 1
+    s[i, 0] = T.if_then_else(low < 0 or high > 4, 0.0, 1.0)
+    s[i, 1] = 2.0 if low < 2 else 3.0
+        """
+    )
+    lines = [(s.kind, s.at.line) for s in flat(record.statements) if s.at and s.at.line > 9]
+    assert lines == [("for", 10), ("bind", 11), ("bind", 11), ("store", 12), ("store", 13)]
 
 
 def test_statements_of_a_warp_group_have_their_own_lines(recorded):

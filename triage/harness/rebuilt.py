@@ -45,9 +45,15 @@ class Names:
         @functools.wraps(set_fileline)
         def remember(one: Any, filename: str, lineno: int, name: str) -> None:
             set_fileline(one, filename, lineno, name)
-            if filename == script:
+            frame = sys._getframe(1)
+            now = lineno, frame, frame.f_lasti
+            last = one.__dict__.get("_triage_last")
+            one.__dict__["_triage_last"] = now
+            # `a, b = …` becomes several statements of one line
+            goes_on = last is not None and last[:2] == now[:2] and last[2] < now[2]
+            if filename == script and not goes_on:
                 known = one.__dict__.setdefault("_triage_scopes", {})
-                known.setdefault(lineno, []).append(_scope(sys._getframe(1), script))
+                known.setdefault(lineno, []).append(_scope(frame, script))
 
         @functools.wraps(get)
         def built(one: Any) -> Any:
@@ -114,6 +120,11 @@ class Kernel:
                 if given and len(times) > 1:
                     raise NotRebuilt("a statement that is built several times gives a name")
                 carried.update(given)
+                each = list(new.seq) if isinstance(new, tirx.SeqStmt) else [new]
+                if len(each) == len(found) and isinstance(old, tirx.Bind):  # `a, b = …`
+                    pairs = zip(found, each, strict=True)
+                    edits |= {at: [("instead", [], _in_place_of(was, now, tirx))] for (at, was), now in pairs}
+                    continue
                 edits[path] = [("instead", [], _in_place_of(old, new, tirx))]
                 edits |= {further: [("drop", [], None)] for further, _ in found[1:]}
         return self.func.with_body(tir.Editor(tirx, edits).rewrite(self.func.body, "0"))
