@@ -716,7 +716,11 @@ def test_every_part_of_an_edit_is_what_its_text_says_in_that_line() -> None:
     told = 0
     for edit in [*usual, *further_edits(GEMM, LINES, usual)]:
         for part in statements.parts(edit) or []:
-            if not part["header"] and len(edit.changes) == 1 and edit.apply(GEMM).count("\n") == GEMM.count("\n"):
+            if (
+                part.get("header") is False
+                and len(edit.changes) == 1
+                and edit.apply(GEMM).count("\n") == GEMM.count("\n")
+            ):
                 line = edit.apply(GEMM).splitlines()[part["line"] - 1]
                 assert line.strip() == part["text"]
                 told += 1
@@ -1021,3 +1025,50 @@ def test_what_can_be_put_together_from_the_names_around_is_among_the_further_edi
         for line in edit.apply(source).splitlines()
     }
     assert [line for line in MEANT if line not in texts] == []
+
+
+TILES = """
+import tilelang.language as T
+
+
+def build(M, N, K, B):
+    @T.prim_func
+    def main(X: T.Tensor((M, K), "float32"), W: T.Tensor((M,), "float32"), C: T.Tensor((M, B), "float32")):
+        with T.Kernel(M // B, threads=128) as bx:
+            x = T.alloc_fragment((B, B), "float32")
+            acc = T.alloc_fragment((B, B), "float32")
+            total = T.alloc_fragment((B,), "float32")
+            fade = T.alloc_fragment((B,), "float32")
+            T.clear(acc)
+            T.clear(total)
+            for k in T.serial(K // B):
+                T.copy(X[bx * B, k * B], x)
+                for i, j in T.Parallel(B, B):
+                    x[i, j] = x[i, j] * 2.0
+                T.gemm(x, x, acc)
+                for i in T.Parallel(B):
+                    total[i] = total[i] * fade[i] + 1.0
+                    acc[i, 0] += W[bx * B + i]
+            # the end
+            for i, j in T.Parallel(B, B):
+                acc[i, j] = acc[i, j] / total[i]
+            T.copy(acc, C[bx * B, 0])
+
+    return main
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (17, "without this loop"),
+        (20, "behind the loop of line 15 instead of in it"),
+        (24, "in the loop of line 15 instead of behind it"),
+        (19, "with `acc[i, j] *= fade[i]` before it"),
+        (19, "before line 17"),
+    ],
+)
+def test_loops_over_a_tile_are_moved_left_out_and_put_in(line: int, says: str) -> None:
+    (edit,) = [edit for edit in edits(TILES, range(7, 28)) if (edit.line, edit.says) == (line, says)]
+    ast.parse(edit.apply(TILES))
+    assert Statements(TILES).parts(edit) is not None or says.startswith("in the loop")

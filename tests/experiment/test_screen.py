@@ -378,3 +378,44 @@ def test_statements_of_a_line_and_parts_of_a_statement_are_built_again(look) -> 
     some = [an_edit_of(PAIRED, *to) for to in (("bx + 3", "bx + 2"), ("j > high", "j >= high"), ("bx - 2", "bx - 1"))]
     found, runs = look(PAIRED, some)
     assert found.known == runs and list(runs.values()) == [True, True, False]
+
+
+TILED = """
+import tilelang
+import tilelang.language as T
+import torch
+
+
+@tilelang.jit(out_idx=[-1])
+def summed(M, N, B):
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float32"), W: T.Tensor((B,), "float32"), C: T.Tensor((M, B), "float32")):
+        with T.Kernel(M // B, threads=32) as bx:
+            acc = T.alloc_fragment((B, B), "float32")
+            T.clear(acc)
+            for k in T.serial(N // B):
+                for i, j in T.Parallel(B, B):
+                    acc[i, j] += A[bx * B + i, k * B + j]
+                for i, j in T.Parallel(B, B):
+                    acc[i, j] += W[j]
+            # once
+            for i, j in T.Parallel(B, B):
+                acc[i, j] = acc[i, j] * 2.0
+            T.copy(acc, C[bx * B, 0])
+
+    return main
+
+
+torch.manual_seed(0)
+a, w = torch.rand(16, 16, device="cuda"), torch.rand(8, device="cuda")
+torch.testing.assert_close(summed(16, 16, 8)(a, w), (a.reshape(16, 2, 8).sum(1) + w) * 2)
+"""
+
+
+def test_loops_over_a_tile_are_moved_and_left_out(look) -> None:  # type: ignore[no-untyped-def]
+    some = [edit for edit in edits(TILED, range(11, 23)) if edit.family == "block"]
+    found, runs = look(TILED, some)
+    assert found.known == runs and found.all and len(runs) > 4
+    assert [(edit.line, edit.says) for edit, right in runs.items() if right] == [
+        (17, "behind the loop of line 14 instead of in it")
+    ]

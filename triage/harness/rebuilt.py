@@ -5,7 +5,8 @@ by tilelang as the old one was, with the same names, and takes its place in the 
 script takes, so that many changes can be looked at.
 
 A **part** is what changes about one statement: `{"line", "text", "was", "header"}`; `text` is the whole new statement, `was` the old one, or of a compound one
-(`header`) its first line. Before a line is trusted, the old text is built in this way, too, and has to give what stands there: names may stand for something
+(`header`) its first line. A compound one is left out as `{"line", "drop": true}`, and
+statements are put before it as `{"line", "put": text}`. Before a line is trusted, the old text is built in this way, too, and has to give what stands there: names may stand for something
 that has changed since.
 """
 
@@ -108,8 +109,17 @@ class Kernel:
         edits: dict[str, list[tuple[str, list[str], Any]]] = {}
         carried: dict[str, Any] = {}
         for part in sorted(parts, key=lambda part: part["line"]):
+            if part.get("drop"):
+                for path, _ in self._at[part["line"]]:
+                    edits[path] = [*edits.get(path, ()), ("drop", [], None)]
+                continue
             header = bool(part.get("header"))
-            times = self._times(part["line"], header)
+            times = self._times(part["line"], header or "put" in part)
+            if "put" in part:
+                for scope, ((path, _), *_) in times:
+                    new, _ = _built(part["put"], scope, carried, self.script, header=False)
+                    edits[path] = [("before", [], new), *edits.get(path, ())]
+                continue
             self._trust(part, times, header)
             for scope, found in times:
                 new, given = _built(part["text"], scope, carried, self.script, header)
@@ -210,10 +220,10 @@ def _in_place_of(old: Any, new: Any, tirx: Any) -> Any:
         if not isinstance(new, tirx.Bind) or str(new.var.dtype) != str(old.var.dtype):
             raise NotRebuilt("the value is another sort of thing now")
         return tirx.Bind(old.var, new.value)
-    allowed = (tirx.BufferStore, tirx.Evaluate, tirx.SeqStmt, tirx.Bind)
+    allowed = (tirx.BufferStore, tirx.Evaluate, tirx.SeqStmt, tirx.Bind, tirx.For)
     for one in new.seq if isinstance(new, tirx.SeqStmt) else [new]:
         if not isinstance(one, allowed):
-            raise NotRebuilt("the statement is a compound one now")
+            raise NotRebuilt("the statement is a compound one of another sort now")
     return new
 
 

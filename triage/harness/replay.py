@@ -114,7 +114,7 @@ class Replay:
         """Whether what was compared agrees under a change; None where nobody can say. Raises `NotRebuilt` where it cannot be made in this way."""
         try:
             changed = self._changed(parts)
-            if self._only is not None and not any("atomic" in part["text"] for part in parts):
+            if self._only is not None and "atomic" not in str(parts):
                 last = self._launches[-1]
                 alone = list(changed) == [id(last.func)]
                 if alone and self._block_differs(self._of_last(changed[id(last.func)], self._only)):

@@ -121,10 +121,10 @@ class Editor:
         edits = self.edits.get(path, [])
         if edits:
             self.met.add(path)
-        after = [value for verb, _, value in edits if verb == "after"]
-        if after:
-            edits = [edit for edit in edits if edit[0] != "after"]
-            return self._sequence([self._edited(statement, path, edits), *after], None)
+        before, after = ([value for verb, _, value in edits if verb == where] for where in ("before", "after"))
+        if before or after:
+            edits = [edit for edit in edits if edit[0] not in ("before", "after")]
+            return self._sequence([*before, self._edited(statement, path, edits), *after], None)
         return self._edited(statement, path, edits)
 
     def _edited(self, statement: Any, path: str, edits: list[tuple[str, list[str], Any]]) -> Any:

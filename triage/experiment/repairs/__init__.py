@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Sequence
 
+from triage.experiment.repairs.blocks import edit_block_place
 from triage.experiment.repairs.bounds import edit_grid, edit_loop
 from triage.experiment.repairs.donors import Donors
 from triage.experiment.repairs.draft import Draft
@@ -162,6 +163,7 @@ def _edit_block(draft: Draft, body: list[ast.stmt], donors: Donors) -> None:
             edit_tail(draft, statement)
             edit_place(draft, statement, body, number)
             edit_every_name(draft, statement, body[number + 1] if number + 1 < len(body) else None)
+        edit_block_place(draft, statement, body, number)
         for name in ("body", "orelse"):
             _edit_block(draft, getattr(statement, name, []), donors)
 

@@ -26,6 +26,9 @@ COMPARED: dict[type[ast.cmpop], tuple[tuple[str, int], ...]] = {
 
 #: masks of bits that are counted from the lowest
 MASKS = (0x1, 0x3, 0x7, 0xF, 0xFF, 0xFFFF)
+#: … and such as take a field of that many bits out of a packed number, which may be signed
+FIELDS = {0x3: 2, 0xF: 4, 0xFF: 8}
+CHOICES = ("if_then_else", "Select")
 
 
 def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: bool = False) -> None:
@@ -33,6 +36,8 @@ def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: b
     for node, inside in walk(root):
         index = inside or bounds
         draft.family = type(node).__name__ + (f" {node.col_offset}" if isinstance(node, ast.Constant) else "")
+        if not index:
+            _signed(draft, statement, node)
         if isinstance(node, ast.BinOp):
             _operator(draft, statement, node, index)
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -93,6 +98,27 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
     if isinstance(node.op, (ast.Add, ast.Sub)):
         _both_signs(draft, statement, node)
         _moved_in(draft, statement, node)
+
+
+def _signed(draft: Draft, statement: ast.stmt, node: ast.expr) -> None:
+    """A field of a packed number that is signed: its highest bit counts down. Of a choice between two, either is one."""
+    if isinstance(node, ast.Call) and called(node) in CHOICES:
+        widths = [_width_of_field(one) for one in node.args[1:]]
+        width = widths[0] if widths and None not in widths else None
+    else:
+        width = _width_of_field(node)
+    if width is not None:
+        half = 1 << (width - 1)
+        draft.swap(statement, node, f"((({draft.text.of(node)}) ^ {half}) - {half})", "data type", LESS_USUAL)
+
+
+def _width_of_field(node: ast.expr) -> int | None:
+    """How many bits `a & 0xF` or `byte >> 4` takes of a number; None for anything else."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.right, ast.Constant):
+        return None
+    if isinstance(node.op, ast.BitAnd):
+        return FIELDS.get(node.right.value)  # type: ignore[arg-type]
+    return 4 if isinstance(node.op, ast.RShift) and node.right.value == 4 else None
 
 
 def _cast_terms(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
+import itertools
 import re
 from collections.abc import Collection, Iterable
 
@@ -53,10 +54,12 @@ class Scope:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called(node.value) in ALLOCATING:
                 self.buffers |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
         self._loops: dict[int, list[ast.For]] = {}
+        self._following: dict[int, ast.stmt] = {}
         for one in self.bodies:
             self._look(one.body, [])
 
     def _look(self, body: list[ast.stmt], loops: list[ast.For]) -> None:
+        self._following.update((id(one), other) for one, other in itertools.pairwise(body))
         for statement in body:
             self._loops[id(statement)] = loops
             inner = [statement, *loops] if isinstance(statement, ast.For) else loops
@@ -66,6 +69,10 @@ class Scope:
     def loops(self, statement: ast.stmt) -> list[ast.For]:
         """The loops around a statement of a kernel, the innermost first."""
         return self._loops.get(id(statement), [])
+
+    def following(self, statement: ast.stmt) -> ast.stmt | None:
+        """The statement behind another one of a kernel, in the same block."""
+        return self._following.get(id(statement))
 
     def in_kernel(self, statement: ast.stmt) -> bool:
         return id(statement) in self._loops or statement in self.kernels

@@ -52,5 +52,9 @@ class Text:
         begin = "" if self.source[:stop].endswith("\n") else "\n"
         return stop, stop, begin + "".join(f"{indent}{line}\n" for line in lines)
 
+    def behind(self, statement: ast.stmt, following: ast.stmt | None, *lines: str) -> Change:
+        """Lines put behind a statement: before the one that follows it, if one does."""
+        return self.after(statement, *lines) if following is None else self.before(following, *lines)
+
     def instead(self, statement: ast.stmt, line: str) -> Change:
         return (*self.whole_lines(statement), f"{self.indent(statement)}{line}\n")
