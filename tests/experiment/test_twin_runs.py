@@ -90,6 +90,29 @@ def test_a_script_that_got_no_for_an_answer_and_went_on_is_not_accused(runner: S
         assert run.verdict == "unknown" and not all(c.matched for c in run.comparisons)
 
 
+@pytest.mark.parametrize(
+    ("check", "verdict"),
+    [
+        ("assert not (c - (a + b)).abs().max() > 1e-4", "mismatched"),
+        ("import sys\nsys.exit(1 if (c - (a + b)).abs().max().item() > 1e-4 else 0)", "mismatched"),
+        (
+            "off = (c - (a + b)).abs()\nassert not off[off.isfinite()].max() > 1e-4",
+            "unknown",
+        ),  # which asks about others
+        ("off = (a + b - c).nan_to_num(0.0).abs().max()\nassert not off > 1e-4", "unknown"),
+    ],
+)
+def test_a_check_that_passes_since_an_error_is_nan_has_found_nothing_right(
+    runner: ScriptRunner, check: str, verdict: str
+) -> None:
+    b = "B[bx * block + i]"
+    spoilt = ADD.replace(f"+ {b}", f"+ {b} * T.sqrt({b} + 1.5) / T.sqrt({b} + 1.5)")
+    _, run = ran(runner, spoilt.replace("{check}", check))
+    assert (run.ended, run.verdict) == ("succeeded", verdict)
+    _, right = ran(runner, ADD.replace("{check}", check))
+    assert (right.ended, right.verdict) == ("succeeded", "unknown")
+
+
 def test_other_seeds_give_other_inputs(runner: ScriptRunner) -> None:
     source = ADD.format(check="print(round(float(a.sum()), 6))")
     outputs = {

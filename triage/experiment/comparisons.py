@@ -20,6 +20,8 @@ GARBAGE = frozenset(
 )  # fmt: skip
 #: how comparisons with a reference that was given by this option are called
 ASKED = "--reference "
+#: … and a check of the script's own that passes because an error is NaN (`harness/comparisons.py`)
+NAN_PASSES = "a check that NaN passes"
 NUMBER = re.compile(r"(?<!\w)\d[\w.]*")
 
 

@@ -263,6 +263,9 @@ class Script:
 
     def _screened(self, error: BaseException | None) -> None:
         """Tell a run that looks at changes that the script came to its end."""
+        well = error is None or (isinstance(error, SystemExit) and not error.code)
+        if well and self.context.comparisons is not None:
+            self.context.comparisons.of_success()
         if self.context.screening is not None:
             self.context.screening.ended(error)
             self.context.screening.close()

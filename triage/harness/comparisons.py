@@ -25,6 +25,8 @@ from .meetings import Meetings
 LIMIT = 32
 #: the attribute by which an exception says which comparison raised it
 MARK = "_triage_comparison"
+#: what a check of the script's own is called that passes because an error is NaN
+NAN_PASSES = "a check that NaN passes"
 
 
 @dataclass(frozen=True)
@@ -381,6 +383,14 @@ class Comparisons:
             return self._decided(deciding.of_error(error, self.context))
         return None
 
+    def of_success(self) -> None:
+        """The script has come to its end. Tell if a check of its own passed since an error was NaN, which exceeds no bound."""
+        if self.meetings.nan is None or any(not one.matched for one in self.told):
+            return
+        with self.context.guarded("look at a check that NaN passes"), sys.modules["torch"].no_grad():
+            met, through = self.meetings.nan
+            self._told_of(NAN_PASSES, through, met.one, met.other, met.exact, met.sources, [], met.output, "wrong")
+
     def regardless(self, error: BaseException) -> bool:
         """Whether the script ended itself for a reason that no value of a kernel can be part of."""
         with self.context.guarded("find what an error of the script rests on"):
@@ -461,16 +471,22 @@ class Comparisons:
         self, decision: Any, actual: Any, expected: Any, exact: bool, said: str, bounds: list[float], output: Any = None
     ) -> str:
         """Tell what the script compared by its own arithmetic: `said` tells what that came from, `output` what a launch wrote of it."""
+        return self._told_of(decision.kind, decision.through, actual, expected, exact, said, bounds, output)
+
+    def _told_of(
+        self, kind: str, through: tuple[Passed, ...], actual: Any, expected: Any, exact: bool, said: str, bounds: list[float], output: Any,
+        only_told: str = "",
+    ) -> str:  # fmt: skip
         from . import mismatch
 
         about: dict[str, Any] = {"shape": list(actual.shape), "dtype": _dtype(actual)}
         about["tolerance"] = {"bounds": bounds} if bounds or not exact else {"rtol": 0.0, "atol": 0.0}
         about["vacuous"] = _vacuous(actual, expected, False)
-        about["sources"] = said
+        about["sources"], about["only_told"] = said, only_told
         with self._unfollowed():
             wrong = mismatch.largely_wrong(actual, expected)
         about |= self._mismatch(actual, expected, wrong, measured=bounds, output=output)
-        return self._emit(decision.kind, False, decision.through, about).id
+        return self._emit(kind, False, through, about).id
 
 
 # ----------------------------------------------------------------------------------------------------------- operands

@@ -25,6 +25,8 @@ DIFFER = {
     "sub": False, "subtract": False, "mse_loss": False, "l1_loss": False, "smooth_l1_loss": False, "dist": False, "eq": True, "ne": True,
     "equal": True, "not_equal": True,
 }  # fmt: skip
+#: operators that come to one truth or number, of which NaN says no to every bound
+ASKS = {"gt", "lt", "ge", "le", "_local_scalar_dense", "is_nonzero"}
 #: pairs that are kept, the last ones; each keeps its tensors alive
 LIMIT = 32
 
@@ -49,6 +51,8 @@ class Meetings:
     def __init__(self, context: Any) -> None:
         self.context = context
         self._kept: collections.deque[Meeting] = collections.deque(maxlen=LIMIT)
+        #: the pair of which a NaN was asked about, and by whom
+        self.nan: tuple[Meeting, tuple[Passed, ...]] | None = None
 
     def rest_under(self, decision: Any) -> list[Meeting]:
         """Those made on the way to a decision that still differ, the last first."""
@@ -60,6 +64,8 @@ class Meetings:
         name = func._schema.name.removeprefix("aten::").rstrip("_")
         if name in DIFFER and len(args) > 1 and isinstance(args[0], tensor) and isinstance(args[1], tensor):
             self._see(name, *args[:2])
+        elif name in ASKS and isinstance(args[0], tensor) and args[0].numel() == 1 and self.nan is None:
+            self._see_nan(args[0])
 
     def see_arrays(self, name: str, inputs: Sequence[Any]) -> None:
         """The same of a function of NumPy."""
@@ -90,6 +96,17 @@ class Meetings:
         said = sources.of_statement(users, self.context.is_user)
         output = writer.tensor() if writer is not None else None
         self._kept.append(Meeting(one, other, exact, through, said, output, _bounds(users)))
+
+    def _see_nan(self, number: Any) -> None:
+        """The script asks about one number. If that is NaN since what a launch wrote holds one and what is expected does not, no bound is exceeded."""
+        comparisons = self.context.comparisons
+        if not self._kept or comparisons.is_within() or comparisons.is_made_up(number) or not self._is_asked():
+            return
+        with comparisons.unwatched(), self.context.guarded("look at what the script asks about"):
+            met = self._kept[-1]
+            spoilt = [bool(one.isnan().any()) for one in (met.one, met.other)]
+            if met.output is not None and spoilt[0] != spoilt[1] and bool(plain(number).isnan()):
+                self.nan = met, tuple(Passed.of(frame, line) for frame, line in comparisons.users())
 
     def _is_asked(self) -> bool:
         """Whether the script asks, and no package but PyTorch in between."""

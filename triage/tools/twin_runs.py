@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from triage.experiment.comparisons import NAN_PASSES
 from triage.experiment.scripts import Candidate
 from triage.experiment.twin import Compared, TwinRun
 from triage.lints.hazard import Hazard
@@ -106,6 +107,8 @@ def wrong_on_twin(run: TwinRun) -> Hazard:
     between = f"what the script makes of {_result_of(run.kernels)} before it {does} it"
     if found is not None and found.of_kernel:
         compared, between = "the kernel does not agree with its reference", ""
+        if found.function == NAN_PASSES:
+            compared += " (the script's check passes, since NaN exceeds no bound)"
     at = None if found and found.at else run.raised_at
     return of_mismatch("wrong-on-twin", found, at, compared=compared, look_at=_look_at(between))
 
