@@ -151,7 +151,7 @@ def test_the_values_of_what_is_wrong(values, kind) -> None:
         ({"expected_nan": 64}, "compared with NaN everywhere"),
         ({"zeros": 64}, "zero everywhere"),
         ({"zeros": 62}, "zero in 62 of 64 elements; wrong everywhere"),
-        ({"ratio": -1.0, "explained": 1.0, "varied": True}, "wrong by a factor of -1 everywhere"),
+        ({"ratio": -1.0, "explained": 1.0, "varied": True}, "negated everywhere"),
         ({"ratio": 2.0, "explained": 0.97, "varied": True}, "nearly all wrong by a factor of 2 everywhere"),
         ({"transposed": 0.97}, "nearly all transposed everywhere"),
     ],
