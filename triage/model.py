@@ -500,9 +500,12 @@ class Environment:
 
 @dataclass(frozen=True)
 class Artifact:
+    """A file that a step left in the case. `picture` is what it shows, if that is small enough for a report."""
+
     path: str
     kind: str
     sha256: str
+    picture: str = ""
 
 
 @dataclass(frozen=True)

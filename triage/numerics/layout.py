@@ -67,7 +67,7 @@ def describe(layout: Layout) -> str:
         return f"{layout.buffer}: {size}, {layout.why}"
     if layout.threads:
         threads = {thread for replica in layout.threads for thread in replica}
-        said = f"{size} elements in the registers of {len(threads)} threads, {max(layout.index) + 1} in each"
+        said = f"{size} elements in the registers of {len(threads)} threads ({min(threads)} to {max(threads)}), {max(layout.index) + 1} in each"
         return f"{layout.buffer}: {said}" + (f", {len(layout.threads)} copies" if len(layout.threads) > 1 else "")
     order = "row by row" if layout.in_order else f"permuted in groups of {layout.group}"
     return f"{layout.buffer}: {size} elements in shared memory, {order}"

@@ -48,6 +48,15 @@ def plane(shape: Sequence[int]) -> tuple[int, int]:
     return (math.prod(shape[:-1]) if len(shape) > 1 else 1), columns
 
 
+def unravelled(row: int, leading: Sequence[int]) -> tuple[int, ...]:
+    """The index of a row of a picture in the axes before the last one; none of a vector."""
+    index = []
+    for extent in reversed(leading):
+        index.append(row % extent)
+        row //= extent
+    return tuple(reversed(index))
+
+
 def tiles_of(mask: bytes, shape: Sequence[int], tile: tuple[int, int]) -> Tiles:
     """Which tiles of `tile` elements hold wrong ones. Raises `ValueError` where mask and shape do not fit."""
     rows, columns = _fitting(mask, shape)

@@ -38,6 +38,9 @@ def render(report: Report) -> str:
         blocks += _section(f"Also found: {_title(other)}", _verdict(other, level=3))
     blocks += _section("Notes", _bullets(_note(note) for note in report["notes"]))
     blocks += _section("Walk", _walk(report))
+    for artifact in report["artifacts"]:
+        if artifact["picture"]:
+            blocks += _section(f"A {artifact['kind']}", [code(artifact["path"]), fence(artifact["picture"])])
     blocks += _section("Facts", _facts(report))
     blocks += _section("Environments", _environments(report))
     blocks += _section("Artifacts", _artifacts(report))

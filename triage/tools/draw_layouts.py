@@ -83,5 +83,7 @@ def _owners(
 
 def _pictures(work: Work, layouts: Sequence[Layout], said: str) -> Artifact:
     file = work.dir / "layouts.txt"
-    file.write_text("\n\n".join([said, *map(draw, layouts)]) + "\n", encoding="utf-8")
-    return Artifact(str(file.relative_to(work.case.path)), PICTURES, hashlib.sha256(file.read_bytes()).hexdigest())
+    drawn = "\n\n".join(map(draw, layouts))
+    file.write_text(f"{said}\n\n{drawn}\n", encoding="utf-8")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    return Artifact(str(file.relative_to(work.case.path)), PICTURES, digest, drawn)
