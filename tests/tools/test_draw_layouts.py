@@ -59,4 +59,4 @@ def test_displaced_tiles_lead_to_the_layouts_and_are_told_with_their_block(
     assert "a: 2 × 32 × 32 elements in shared memory, permuted in groups of 8" in walk["layout"]
     assert report["verdict"]["state"] != "localized"  # what a picture shows accuses nothing
     page = next((tmp_path / ".triage").glob("*/report.md")).read_text("utf-8")
-    assert "## A picture of the inferred layouts" in page and "thread.register of each element" in page
+    assert "\npicture of the inferred layouts, `steps/" in page and "thread.register of each element" in page

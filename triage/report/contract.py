@@ -209,7 +209,7 @@ class ArtifactEntry(TypedDict):
     path: str
     kind: str
     sha256: str
-    picture: str
+    picture: NotRequired[str]
 
 
 class Report(TypedDict):
