@@ -226,6 +226,23 @@ class Differences:
 
 
 @dataclass(frozen=True)
+class Arrangement:
+    """Where the values that wrong elements hold are expected, if nearly all are expected somewhere.
+
+    `kind`: shifted `by` so many rows and columns; swapped (halves of so many rows or columns); duplicated (in groups of so many, all
+    are like number `first`); displaced-tiles, duplicated-tiles (`tile` number `first` holds what number `source` should, as plane, row
+    and column, counted in tiles); mixed-tiles (each tile holds its values in another order).
+    """
+
+    kind: str
+    share: float
+    by: tuple[int, ...] = ()
+    tile: tuple[int, ...] = ()
+    first: tuple[int, ...] = ()
+    source: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Mismatch:
     """What is wrong between a tensor and its reference. `dtype` is the tensor's own type.
 
@@ -253,6 +270,8 @@ class Mismatch:
     explained: float = 0.0
     varied: bool = False
     transposed: float = 0.0
+    #: where the values are expected, None where nothing is sure
+    arrangement: Arrangement | None = None
     differences: Differences | None = None
 
 
@@ -481,9 +500,12 @@ class Environment:
 
 @dataclass(frozen=True)
 class Artifact:
+    """A file that a step left in the case. `picture` is what it shows, if that is small enough for a report."""
+
     path: str
     kind: str
     sha256: str
+    picture: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
 from dataclasses import replace
 
 import pytest
+from captured import KERNELS, capture
 
 from triage.experiment.client import TemplateError
 from triage.experiment.template import Change, Program, Template, identity
+from triage.numerics.layout import Layout
 
 pytestmark = pytest.mark.tilelang
 
@@ -157,3 +160,20 @@ def test_a_template_that_dies_is_said_so(tmp_path) -> None:
     ):
         pass
     assert time.monotonic() - start < 100  # it was noticed, and not waited for until the limit
+
+
+def test_inferred_layouts_are_tables_of_threads_and_places(template, captured, tmp_path) -> None:
+    (kernel,) = capture(KERNELS.parent / "healthy" / "matmul.py", tmp_path)
+    result = template.run(kernel.program, "layouts")
+    found = {layout.buffer: layout for layout in map(Layout.of, result.facts["layouts"])}
+    fragments = [layout for layout in found.values() if layout.threads]
+    shared = [layout for layout in found.values() if layout.scope.startswith("shared")]
+    assert fragments and shared
+    for layout in fragments:  # no two elements of a thread share a register
+        held = list(zip(layout.threads[0], layout.index, strict=True))
+        assert len(set(held)) == len(held) == math.prod(layout.shape)
+    for layout in shared:
+        assert sorted(layout.index) == list(range(math.prod(layout.shape)))
+    assert any(not layout.in_order and layout.group == 8 for layout in shared)  # 16 bytes of float16 stay together
+    _, bad = captured("second_of_two")
+    assert template.run(bad.program, "layouts").status == "failed"

@@ -51,7 +51,7 @@ def test_the_shipped_graph_is_sound() -> None:
         ('category = "environment"', 'category = "weather"', "category 'weather'"),
         ("report    = {end = true}", 'report    = {end = true, tool = "ncu"}', "an end has no tool"),
         ('schema = "triage.graph/1"', 'schema = "triage.graph/9"', "schema is"),
-        ('["layout", "mismatch.pattern in', '["twin", "mismatch.pattern in', "layout: no start leads here"),
+        ('["trace", "kernels.failing', '["twin", "kernels.failing', "trace: no start leads here"),
         (
             'tool = "add-back",         then = "sanitize"',
             'tool = "add-back",         then = "reference"',

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.model import Axis, Mismatch, Runs
+from triage.model import Arrangement, Axis, Mismatch, Runs
 from triage.numerics.pattern import FEW, Pattern, alike, describe, pattern_of
 
 Mask = dict[tuple[int, ...], bool]
@@ -151,7 +151,7 @@ def test_the_values_of_what_is_wrong(values, kind) -> None:
         ({"expected_nan": 64}, "compared with NaN everywhere"),
         ({"zeros": 64}, "zero everywhere"),
         ({"zeros": 62}, "zero in 62 of 64 elements; wrong everywhere"),
-        ({"ratio": -1.0, "explained": 1.0, "varied": True}, "wrong by a factor of -1 everywhere"),
+        ({"ratio": -1.0, "explained": 1.0, "varied": True}, "negated everywhere"),
         ({"ratio": 2.0, "explained": 0.97, "varied": True}, "nearly all wrong by a factor of 2 everywhere"),
         ({"transposed": 0.97}, "nearly all transposed everywhere"),
     ],
@@ -200,3 +200,22 @@ def test_which_places_may_be_of_one_fault() -> None:
     few, scattered, tail = (dataclasses.replace(OTHER, where=(name,)) for name in ("few", "scattered", "tail-rows"))
     assert alike(few, scattered)[0] and alike(scattered, few)[0]
     assert not alike(few, tail)[0] and not alike(tail, OTHER)[0]
+
+
+@pytest.mark.parametrize(
+    "kind", ["shifted", "swapped", "duplicated", "displaced-tiles", "duplicated-tiles", "mixed-tiles"]
+)
+def test_an_arrangement_is_like_no_other_wrong_values(kind: str) -> None:
+    def pattern(**values) -> Pattern:
+        return pattern_of(mismatch((8, 8), places((8, 8)), **values))
+
+    arranged = pattern(arrangement=Arrangement(kind, 1.0))
+    assert arranged.values == kind
+    assert alike(arranged, arranged) == (True, True)
+    others = [
+        pattern(),
+        pattern(ratio=2.0, explained=1.0),
+        pattern(ratio=-1.0, explained=1.0, varied=True),
+        pattern(zeros=64),
+    ]
+    assert not any(alike(arranged, other)[1] or alike(other, arranged)[1] for other in others)

@@ -98,7 +98,7 @@ def test_hostile_text_adds_no_structure(report: Report) -> None:
     assert not kinds & {"html_block", "html_inline", "link_open", "image", "hr", "code_block"}
     known = (
         "Where", "Why", "What to change", "How sure", "What was looked at", "Checked", "Not checked", "Notes", "Walk",
-        "Facts", "Environments", "Artifacts",
+        "Pictures", "Facts", "Environments", "Artifacts",
     )  # fmt: skip
     _, *others = headings(out)
     assert all(h in known or h.startswith("Also found:") for h in others)

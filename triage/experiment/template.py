@@ -96,7 +96,7 @@ class Template(Client):
     def run(
         self, program: Program, op: str = "lower", changes: Sequence[Change] = (), seconds: float = RUN_LIMIT
     ) -> Result:
-        """Run one experiment; `op` is units, lower, codegen or device. `seconds` limits the worker's wall time."""
+        """Run one experiment; `op` is units, layouts, lower, codegen or device. `seconds` limits the worker's wall time."""
         id = self._identity(program, op, changes)
         known = self._memory.get(id) or self._stored(id, seconds)
         if known is None:

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from .arrangement import arrangement
+
 #: the mask of wrong elements is kept up to this many elements
 MASK_LIMIT = 1 << 16
 #: runs of indices that are listed for an axis; more are only counted
@@ -190,6 +192,7 @@ def summarize(actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor)
         told |= _values(*_sample(actual, expected, wrong, count), count)
         told |= _not_finite(actual, expected, wrong)
         told["transposed"] = _transposed(actual, expected, wrong)
+        told["arrangement"] = arrangement(actual, expected, wrong)
     return told, mask
 
 

@@ -3,7 +3,7 @@
 SPEC3 is `{"socket": number of an inherited descriptor, "dir": a directory, "script": path or null, "target": target to prime
 with, "scripts": whether scripts will be run}`. On the socket, JSON lines:
 
-    → {"type": "run", "id", "op": "units"|"lower"|"codegen"|"device", "primfunc": path, "target", "pass_configs",
+    → {"type": "run", "id", "op": "units"|"layouts"|"lower"|"codegen"|"device", "primfunc": path, "target", "pass_configs",
        "backend", "changes": [{"unit", "value"}], "limits": {"seconds", "memory": bytes}, "dir": path}
     → {"type": "run", "id", "op": "script", …}: a changed script; the fields stand in `trial.py`
     → {"type": "cancel", "id"}, {"type": "quit"}

@@ -14,10 +14,10 @@ import os
 import time
 from typing import Any
 
-from . import errors, layouts, tir, units
+from . import errors, inferred, layouts, tir, units
 
 Result = dict[str, Any]
-OPERATIONS = ("units", "lower", "codegen", "device")
+OPERATIONS = ("units", "layouts", "lower", "codegen", "device")
 #: passes that are Python functions of tilelang all go by this name
 ANONYMOUS = "pass_fn"
 
@@ -41,7 +41,9 @@ def perform(request: dict[str, Any], files: Any) -> Result:
             "why": f"{type(error).__name__}: {error}",
             "seconds": time.monotonic() - start,
         }
-    if request["op"] != "units":
+    if request["op"] == "layouts":
+        result |= _layouts(func, request)
+    elif request["op"] != "units":
         result |= compile(func, request, files)
     return result | {"seconds": round(time.monotonic() - start, 4)}
 
@@ -50,6 +52,13 @@ def _load(request: dict[str, Any]) -> Any:
     with open(request["primfunc"], encoding="utf-8") as file:
         text = file.read()
     return layouts.load(tir.edit_json(text, request.get("changes", [])))
+
+
+def _layouts(func: Any, request: dict[str, Any]) -> Result:
+    try:
+        return {"facts": {"layouts": inferred.infer(func, _backend(request), request.get("pass_configs") or {})}}
+    except Exception as error:  # noqa: BLE001 - a kernel that does not lower so far has no layouts
+        return {"status": "failed", "why": f"{type(error).__name__}: {error}"}
 
 
 def compile(func: Any, request: dict[str, Any], files: Any) -> Result:

@@ -9,8 +9,9 @@ It tells two faults apart and puts one into words; it does not say what caused i
     few, scattered             nothing of that kind
 
 An axis is called `columns`, `rows` or `axis-0` …; the only one of a vector `elements`. What the wrong values are: `nan` (all of
-them), `some-nan`, `inf` (some), `expected-nan` (some of the reference), and if nearly all are: `zero`, `transposed`, `scaled` by one
-factor; else `other`.
+them), `some-nan`, `inf` (some), `expected-nan` (some of the reference), and if nearly all are: `zero`, `transposed`, `negated`, `scaled` by
+one factor, or expected elsewhere (`model.Arrangement`): `duplicated`, `swapped`, `shifted`, `displaced-tiles`, `duplicated-tiles`,
+`mixed-tiles`; else `other`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from triage.model import Axis, Mismatch, Runs
+from triage.numerics.arranged import arranged
 
 #: so many wrong elements without a place are few
 FEW = 8
@@ -31,6 +33,8 @@ END = 0.02
 NEARLY_ALL = 0.95
 #: of fewer wrong elements a place, a common factor or a transposition shows nothing
 TELLING = 4
+#: a factor this near to -1 is a change of sign
+SIGN = 0.02
 UNPLACED = frozenset({"few", "scattered"})
 #: where wrong elements are if their place says nothing of what makes them wrong
 UNPATTERNED = frozenset({"nowhere", "everywhere", *UNPLACED})
@@ -55,7 +59,7 @@ class Pattern:
 def pattern_of(mismatch: Mismatch) -> Pattern:
     """The pattern of what is wrong; `nowhere` if nothing is."""
     values = _values(mismatch)
-    ratio = mismatch.ratio if values == "scaled" else None
+    ratio = mismatch.ratio if values in ("scaled", "negated") else None
     return Pattern(_where(mismatch), values, ratio, mismatch.varied, mismatch.wrong)
 
 
@@ -77,9 +81,10 @@ def _same_values(one: Pattern, other: Pattern) -> bool:
         return _side(one.ratio) == _side(other.ratio) or not (one.varied or other.varied)
     if one.values == other.values:
         return True
-    if {one.values, other.values} != {"scaled", "other"}:
+    factors = {"scaled", "negated"}
+    if {one.values, other.values} not in ({"scaled", "other"}, {"negated", "other"}):
         return False
-    constant = one if one.values == "scaled" else other
+    constant = one if one.values in factors else other
     return not constant.varied
 
 
@@ -174,8 +179,12 @@ def _values(mismatch: Mismatch) -> str:
     if wrong >= TELLING and mismatch.transposed >= NEARLY_ALL:
         return "transposed"
     if wrong >= TELLING and mismatch.explained >= NEARLY_ALL and mismatch.ratio is not None:
-        return "scaled"
-    return "other"
+        return "negated" if _is_negation(mismatch.ratio) else "scaled"
+    return mismatch.arrangement.kind if mismatch.arrangement else "other"
+
+
+def _is_negation(ratio: float) -> bool:
+    return abs(ratio + 1) <= SIGN
 
 
 # ------------------------------------------------------------------------------------------------------------- words
@@ -213,6 +222,10 @@ def _some(mismatch: Mismatch) -> str:
 
 def _said(mismatch: Mismatch) -> str:
     values, ratio = _values(mismatch), mismatch.ratio
+    if values == "negated":
+        return "nearly all negated" if mismatch.explained < 1 else "negated"
+    if mismatch.arrangement and values == mismatch.arrangement.kind:
+        return arranged(mismatch.arrangement)
     if values in ("scaled", "other") and ratio and mismatch.wrong > 1 and mismatch.explained >= NEARLY_ALL:
         nearly = "" if mismatch.explained == 1 else "nearly all "
         return f"{nearly}wrong by a factor of {ratio:.3g}"

@@ -15,6 +15,8 @@ WIDTH, HEIGHT = 64, 24
 RIGHT, SOME, WRONG = ".", "+", "#"
 #: tiles that are named one by one
 NAMED = 4
+#: tiles are wrong at the same positions if each is at this part of those of all
+NEARLY_ALL = 0.95
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,15 @@ def plane(shape: Sequence[int]) -> tuple[int, int]:
     return (math.prod(shape[:-1]) if len(shape) > 1 else 1), columns
 
 
+def unravelled(row: int, leading: Sequence[int]) -> tuple[int, ...]:
+    """The index of a row of a picture in the axes before the last one; none of a vector."""
+    index = []
+    for extent in reversed(leading):
+        index.append(row % extent)
+        row //= extent
+    return tuple(reversed(index))
+
+
 def tiles_of(mask: bytes, shape: Sequence[int], tile: tuple[int, int]) -> Tiles:
     """Which tiles of `tile` elements hold wrong ones. Raises `ValueError` where mask and shape do not fit."""
     rows, columns = _fitting(mask, shape)
@@ -64,6 +75,24 @@ def tiles_of(mask: bytes, shape: Sequence[int], tile: tuple[int, int]) -> Tiles:
                 if size < height * width:
                     cut.append((i, j))
     return Tiles(tile, of, tuple(touched), tuple(whole), tuple(cut))
+
+
+def positions(mask: bytes, shape: Sequence[int], tile: tuple[int, int]) -> frozenset[tuple[int, int]] | None:
+    """The places in a tile, as (row, column), that are wrong in all whole tiles that hold wrong elements; None where these differ, or
+    are everything. Some elements may be right by chance. Raises `ValueError` where mask and shape do not fit."""
+    rows, columns = _fitting(mask, shape)
+    height, width = tile
+    found = []
+    for top in range(0, rows - height + 1, height):
+        for left in range(0, columns - width + 1, width):
+            lines = (mask[row * columns + left : row * columns + left + width] for row in range(top, top + height))
+            wrong = {(i, j) for i, line in enumerate(lines) if any(line) for j, value in enumerate(line) if value}
+            if wrong:
+                found.append(wrong)
+    every = frozenset[tuple[int, int]]().union(*found)
+    if not every or len(every) == height * width or any(len(wrong) < NEARLY_ALL * len(every) for wrong in found):
+        return None
+    return every
 
 
 def describe(tiles: Tiles) -> str:

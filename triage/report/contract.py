@@ -204,9 +204,12 @@ class FactEntry(TypedDict):
 
 
 class ArtifactEntry(TypedDict):
+    """A file that a step left; `picture` is its text if it is a small drawing, else empty."""
+
     path: str
     kind: str
     sha256: str
+    picture: NotRequired[str]
 
 
 class Report(TypedDict):

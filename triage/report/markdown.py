@@ -38,6 +38,7 @@ def render(report: Report) -> str:
         blocks += _section(f"Also found: {_title(other)}", _verdict(other, level=3))
     blocks += _section("Notes", _bullets(_note(note) for note in report["notes"]))
     blocks += _section("Walk", _walk(report))
+    blocks += _section("Pictures", _pictures(report))
     blocks += _section("Facts", _facts(report))
     blocks += _section("Environments", _environments(report))
     blocks += _section("Artifacts", _artifacts(report))
@@ -252,3 +253,14 @@ def _artifacts(report: Report) -> list[str]:
         ["path", "kind", "sha256"],
         ([_cell(a["path"]), prose(a["kind"]), _cell(a["sha256"][:16])] for a in report["artifacts"]),
     )
+
+
+def _pictures(report: Report) -> list[str]:
+    """The small drawings among the artifacts, each behind a line that says what it is."""
+    drawn = [(a, a.get("picture")) for a in report["artifacts"]]
+    return [
+        block
+        for a, picture in drawn
+        if picture
+        for block in (f"{prose(a['kind'])}, {code(a['path'])}:", fence(picture))
+    ]

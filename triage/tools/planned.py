@@ -19,7 +19,6 @@ PLANNED = (
     _planned("add-back", "add concurrency back, one dimension at a time"),
     _planned("sanitizers", "compute-sanitizer: memcheck, racecheck, initcheck, synccheck"),
     _planned("twin-schedules", "permute block and loop order on the CPU twin"),
-    _planned("draw-layouts", "draw the inferred layouts"),
     _planned("insert-probes", "print and dump tensors in the kernel"),
     _planned("roofline", "compute the roofline expectation"),
     _planned("measure-launch", "time the launch on the device", "launch.slow"),

@@ -10,6 +10,7 @@ from triage.tools import (
     compare_segments,
     cpu_twin,
     doctor,
+    draw_layouts,
     drop_statements,
     lower_kernels,
     lower_trace,
@@ -45,6 +46,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (verify_fix.SPEC, verify_fix.run),
     (cpu_twin.SPEC, cpu_twin.run),
     (mismatch_pattern.SPEC, mismatch_pattern.run),
+    (draw_layouts.SPEC, draw_layouts.run),
     (compare_segments.SPEC, compare_segments.run),
     (repair_statements.SPEC, repair_statements.run),
 )
