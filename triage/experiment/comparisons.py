@@ -20,6 +20,8 @@ GARBAGE = frozenset(
 )  # fmt: skip
 #: how comparisons with a reference that was given by this option are called
 ASKED = "--reference "
+#: … those with what the same launch wrote under another schedule
+SCHEDULED = "with "
 #: … and a check of the script's own that passes because an error is NaN (`harness/comparisons.py`)
 NAN_PASSES = "a check that NaN passes"
 NUMBER = re.compile(r"(?<!\w)\d[\w.]*")
@@ -57,8 +59,8 @@ def is_by_function(name: str) -> bool:
 
 
 def is_asked_for(name: str) -> bool:
-    """Whether it is triage that compares, with a reference that the user gave."""
-    return name.startswith(ASKED)
+    """Whether it is triage that compares, with a reference that the user gave or with another run."""
+    return name.startswith((ASKED, SCHEDULED))
 
 
 def summary_of(event: Mapping[str, Any], blob: Callable[[str], bytes]) -> dict[str, Any]:

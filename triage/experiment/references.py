@@ -117,5 +117,9 @@ def spec_of(references: Sequence[Reference]) -> dict[str, Any]:
     """What the harness is told: the references, and what to compare results of each type with (rtol and atol)."""
     if not references:
         return {}
-    tolerances = {name: [bound.rtol, bound.atol] for name, (bound, _) in FALLBACK.items()}
-    return {"references": [asdict(reference) for reference in references], "tolerances": tolerances}
+    return {"references": [asdict(reference) for reference in references], "tolerances": tolerances()}
+
+
+def tolerances() -> dict[str, list[float]]:
+    """What to compare results of each type with: rtol and atol."""
+    return {name: [bound.rtol, bound.atol] for name, (bound, _) in FALLBACK.items()}

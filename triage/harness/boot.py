@@ -151,6 +151,11 @@ class Observer:
             with self.context.guarded("compare launches with references"):
                 kernel = sys.modules["tilelang.jit.kernel"].JITKernel
                 references.References(self.context).watch_launches(kernel)
+        if name == "tilelang" and "recorded" in self.context.settings:
+            from . import recorded
+
+            with self.context.guarded("put aside what launches write"):
+                recorded.Recorded(self.context).watch_launches(sys.modules["tilelang.jit.kernel"].JITKernel)
 
     def _watch_comparisons(self, name: str) -> None:
         from . import comparisons

@@ -179,7 +179,7 @@ class References:
         if id is None or self._counts[id] >= LAUNCHES:
             return None
         if id not in self._kernels:
-            self._kernels[id] = _described(launched.__dict__)
+            self._kernels[id] = described(launched.__dict__)
             self._tell_once("launched", None, self._kernels[id])
         kernel = self._kernels[id]
         wanted = [r for r in self.references if r.kernel is None or kernel.is_called(r.kernel)]
@@ -259,20 +259,9 @@ class References:
     # --------------------------------------------------------------------------------------------------- comparing
 
     def _compare(self, reference: Reference, kernel: Kernel, pairs: list[tuple[Any, Any]]) -> None:
-        judged = [(actual, expected, *self._tolerance(kernel, actual, expected)) for actual, expected in pairs]
+        judged = [(one, other, *tolerance(kernel, self.tolerances, one, other)) for one, other in pairs]
         at = self.context.user_frame() or kernel.defined_at
         self.context.comparisons.tell_reference(reference.name, judged, at, kernel.id)
-
-    def _tolerance(self, kernel: Kernel, actual: Any, expected: Any) -> tuple[float, float]:
-        """What the coarsest type asks for in which either side was computed; an absolute one is meant for results of about 1."""
-        from . import mismatch
-
-        if not actual.is_floating_point():
-            return 0.0, 0.0
-        types = {str(side.dtype).removeprefix("torch.") for side in (actual, expected) if side.is_floating_point()}
-        bounds = [self.tolerances.get(name) or _spacing(name) for name in (*types, *kernel.types)]
-        rtol, atol = max(bounds)
-        return rtol, atol * (mismatch.usual(expected) or 1.0)
 
     # ------------------------------------------------------------------------------------------------------ telling
 
@@ -284,6 +273,20 @@ class References:
             self._told.add((what, text, kernel.id, str(why)))
             name = kernel.name or kernel.symbol
             self.context.emit("reference", what=what, reference=text, kernel=kernel.id, name=name, **told)
+
+
+def tolerance(
+    kernel: Kernel, tolerances: dict[str, list[float]], actual: Any, expected: Any
+) -> tuple[float, float]:  # fmt: skip
+    """What the coarsest type asks for in which either side was computed; an absolute one is meant for results of about 1."""
+    from . import mismatch
+
+    if not actual.is_floating_point():
+        return 0.0, 0.0
+    types = {str(side.dtype).removeprefix("torch.") for side in (actual, expected) if side.is_floating_point()}
+    bounds = [tolerances.get(name) or _spacing(name) for name in (*types, *kernel.types)]
+    rtol, atol = max(bounds)
+    return rtol, atol * (mismatch.usual(expected) or 1.0)
 
 
 def _pairs(reference: Reference, kernel: Kernel, written: dict[str, Any], returned: Any) -> list[tuple[Any, Any]]:
@@ -315,7 +318,8 @@ def _pairs(reference: Reference, kernel: Kernel, written: dict[str, Any], return
     return pairs
 
 
-def _described(state: dict[str, Any]) -> Kernel:
+def described(state: dict[str, Any]) -> Kernel:
+    """What is to be known of a compiled kernel, by what the capture left on it."""
     func = state["_triage_func"]
     recorder = record.Recorder(func)
     queue = recorder.statements(func.body, "")

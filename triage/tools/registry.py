@@ -23,6 +23,7 @@ from triage.tools import (
     repeat,
     static_checks,
     tolerance_model,
+    vary_schedule,
     verify_fix,
 )
 from triage.tools.base import Result, Work
@@ -45,6 +46,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (reference_fp64.SPEC, reference_fp64.run),
     (verify_fix.SPEC, verify_fix.run),
     (cpu_twin.SPEC, cpu_twin.run),
+    (vary_schedule.SPEC, vary_schedule.run),
     (mismatch_pattern.SPEC, mismatch_pattern.run),
     (draw_layouts.SPEC, draw_layouts.run),
     (compare_segments.SPEC, compare_segments.run),
