@@ -120,7 +120,7 @@ def _tiles(factory: ast.FunctionDef) -> list[str]:
 
 
 def _of_steps(factory: ast.FunctionDef) -> set[str]:
-    """Names by which the extents of loops over steps are divided, also those that have a name of their own."""
+    """Names by which the extents of loops over steps are divided, also those that have a name of their own, or their counters multiplied."""
     named = {
         target.id: node.value for node in ast.walk(factory) if isinstance(node, ast.Assign)
         for target in node.targets if isinstance(target, ast.Name)
@@ -130,7 +130,12 @@ def _of_steps(factory: ast.FunctionDef) -> set[str]:
     )
     extents = [arg for loop in loops if isinstance(loop.iter, ast.Call) for arg in loop.iter.args]
     extents += [named[name] for extent in extents for name in names_in(extent) if name in named]
-    return {name for extent in extents for node in ast.walk(extent) for name in _divisor(node)}
+    counters = {name for loop in loops for name in names_in(loop.target)}
+    strides = {
+        name for node in ast.walk(factory) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+        for one, other in ((node.left, node.right), (node.right, node.left)) if counters & names_in(one) for name in names_in(other)
+    }  # fmt: skip
+    return strides | {name for extent in extents for node in ast.walk(extent) for name in _divisor(node)}
 
 
 def _divisor(node: ast.AST) -> set[str]:
