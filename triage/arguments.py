@@ -43,6 +43,10 @@ def parser() -> argparse.ArgumentParser:
         "--reference", action="append", default=[], metavar="MODULE:FUNCTION[@KERNEL]",
         help="compare what kernels compute with what this function returns for their inputs; also path/to/file.py:FUNCTION",
     )  # fmt: skip
+    run.add_argument(
+        "--stages", action="append", default=[], metavar="MODULE:FUNCTION[@KERNEL]",
+        help="compare the tiles of a block with what this generator yields: pairs of a buffer's name and its values",
+    )  # fmt: skip
     run.add_argument("--kernel", metavar="NAME", help="look only at the kernels of this name")
     run.add_argument("--python", default=sys.executable, help="interpreter for the script (default: this one)")
     run.add_argument("--graph", type=Path, metavar="PATH", help="walk another decision graph")

@@ -172,16 +172,17 @@ def _options(args: argparse.Namespace, rest: list[str], subject: list[str]) -> O
 
         if shutil.which(args.python) is None:
             raise UsageError(f"--python {args.python}: no such interpreter")
-    _known_references(args.reference, script, own_interpreter=args.python == sys.executable)
+    for option in ("reference", "stages"):
+        _known_references(option, getattr(args, option), script, own_interpreter=args.python == sys.executable)
     return Options(
         script=script, module=args.module, argv=(*rest, *subject), cwd=str(Path.cwd()), python=args.python,
         arch=args.arch, call=args.call, kernel=args.kernel, timeout=args.timeout, memory=args.memory,
         budget=args.budget, experiments=not args.no_experiments, ignore=tuple(args.ignore),
-        reference=tuple(args.reference),
+        reference=tuple(args.reference), stages=tuple(args.stages),
     )  # fmt: skip
 
 
-def _known_references(texts: Sequence[str], script: str, own_interpreter: bool) -> None:
+def _known_references(option: str, texts: Sequence[str], script: str, own_interpreter: bool) -> None:
     """Refuse references of which it can be seen without running anything that they cannot be called."""
     from triage.experiment.references import BadReference, look_at, read_reference
 
@@ -190,7 +191,7 @@ def _known_references(texts: Sequence[str], script: str, own_interpreter: bool) 
             reference = read_reference(text, Path(script) if script else None, Path.cwd())
             look_at(reference, Path(script) if script else None, own_interpreter)
         except BadReference as why:
-            raise UsageError(f"--reference {text!r}: {why}") from None
+            raise UsageError(f"--{option} {text!r}: {why}") from None
 
 
 def _known_architecture(arch: str) -> None:

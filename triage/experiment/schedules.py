@@ -72,15 +72,16 @@ def schedules(source: str, extents: Collection[int]) -> Found:
                 left_alone[name] = why or "no plain number in the script says it"
                 continue
             old = {int(ast.literal_eval(place)) for place in places}
+            whole = _divided_without_rest(factory, name)
             for size in old if len(old) == 1 else ():
                 for new in (size // 2, size * 2):
-                    if _fits(size, new, extents):
+                    if _fits(size, new, extents) and (new < size or not whole):
                         changes = tuple(text.replaced(place, str(new)) for place in places)
                         schedule = Schedule(name, places[0].lineno, size, new, changes, name in steps)
                         found.setdefault(name, []).append(schedule)
     chosen = [one for some in list(found.values())[:MOST] for one in some]
-    halves = sorted(chosen, key=lambda one: one.new > one.old)
-    return Found(tuple(halves), tuple(left_alone.items()))
+    halves_first = sorted(chosen, key=lambda one: one.new > one.old)
+    return Found(tuple(halves_first), tuple(left_alone.items()))
 
 
 def _fits(old: int, new: int, extents: Collection[int]) -> bool:
@@ -159,7 +160,19 @@ def _more_than_a_tile(factory: ast.FunctionDef, name: str) -> str:
     for node in ast.walk(factory):
         if isinstance(node, (ast.Assign, ast.AugAssign)) and counts & set(_in_values(node)):
             return "what is computed depends on it"
+        if name in _divisor(node) and len(_divisor(node)) > 1:
+            return "it also says how work is split among blocks"
     return ""
+
+
+def _divided_without_rest(factory: ast.FunctionDef, name: str) -> bool:
+    """Whether something is divided by a tile and rounded down: a multiple of the tile then, and perhaps none of twice as much."""
+    return any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.FloorDiv)
+        and name in names_in(node.right) - names_in(node.left)
+        for node in ast.walk(factory)
+    )
 
 
 def _is_beside(factory: ast.FunctionDef, name: str) -> bool:

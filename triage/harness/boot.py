@@ -151,6 +151,11 @@ class Observer:
             with self.context.guarded("compare launches with references"):
                 kernel = sys.modules["tilelang.jit.kernel"].JITKernel
                 references.References(self.context).watch_launches(kernel)
+        if name == "tilelang" and "stages" in self.context.settings and self.context.twin is not None:
+            from . import stages
+
+            with self.context.guarded("compare tiles with the stages of a reference"):
+                stages.Stages(self.context).watch_launches(sys.modules["tilelang.jit.kernel"].JITKernel)
         if name == "tilelang" and "recorded" in self.context.settings:
             from . import recorded
 

@@ -16,6 +16,9 @@ from . import comparisons, outputs, places, references, target
 
 #: launches that are put aside, and bytes of what they write
 LAUNCHES, MOST_BYTES = 16, 64 << 20
+#: results of two orders of summation are further apart than those of a kernel and its reference, and what a schedule should not change is off by more
+APART = {"float32": 100.0, "float64": 100.0}
+APART_OF_NARROW = 8.0
 
 
 class Recorded:
@@ -29,6 +32,8 @@ class Recorded:
         self.tolerances: dict[str, list[float]] = asked["tolerances"]
         self._number = 0
         self._bytes = 0
+        #: what is put aside, so that no other tensor comes to lie in its memory
+        self._kept: list[Any] = []
         self._kernels: dict[str, references.Kernel] = {}
 
     def watch_launches(self, kernel_class: type) -> None:
@@ -58,20 +63,22 @@ class Recorded:
         tensors = {name: comparisons.tensor_of(value) for name, value in written.items()}
         self._number += 1
         if self.known is None:
-            self._put_aside(kernel, tensors)
+            values = (comparisons.tensor_of(value) for value in args if isinstance(value, sys.modules["torch"].Tensor))
+            self._put_aside(kernel, tensors, [_memory(value) for value in values])
         else:
             self._compare(kernel, tensors)
 
-    def _put_aside(self, kernel: references.Kernel, tensors: dict[str, Any]) -> None:
+    def _put_aside(self, kernel: references.Kernel, tensors: dict[str, Any], given: list[int]) -> None:
         told = []
         for name, tensor in tensors.items():
             about = {"name": name, "shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")}
+            about["memory"] = _memory(tensor)
             self._bytes += tensor.nbytes
             if self._number <= LAUNCHES and self._bytes <= MOST_BYTES:
                 about["blob"] = self.context.blob(_bytes(tensor))
+                self._kept.append(tensor)
             told.append(about)
-        at = self.context.user_frame() or kernel.defined_at
-        self.context.emit("recorded", name=kernel.name, outputs=told, at=at)
+        self.context.emit("recorded", name=kernel.name, outputs=told, given=given)
 
     def _compare(self, kernel: references.Kernel, tensors: dict[str, Any]) -> None:
         known = self.known[self._number - 1] if self.known and self._number <= len(self.known) else None
@@ -86,13 +93,20 @@ class Recorded:
             elif "blob" in one:
                 expected = _tensor(os.path.join(self.context.log.blobs, one["blob"]), one)
                 bounds = references.tolerance(kernel, self.tolerances, actual, expected)
-                pairs.append((actual, expected, *bounds))
+                wide = min(APART.get(name, APART_OF_NARROW) for name in (one["dtype"], *kernel.types))
+                rtol, atol = (bound * wide for bound in bounds)
+                pairs.append((actual, expected, rtol, atol))
         if pairs:
             at = self.context.user_frame() or kernel.defined_at or places.of_code(None)
             self.context.comparisons.tell_reference(self.says, pairs, at, kernel.id)
 
     def _not_compared(self, kernel: references.Kernel, why: str) -> None:
         self.context.emit("recorded", name=kernel.name, why=why)
+
+
+def _memory(tensor: Any) -> int:
+    """Where the memory of a plain tensor begins."""
+    return int(tensor.untyped_storage().data_ptr())
 
 
 def _bytes(tensor: Any) -> bytes:

@@ -66,7 +66,7 @@ class Reference:
                 )
             except (Exception, SystemExit) as error:
                 said = f"it cannot be imported: {type(error).__name__}"
-                raise Unusable(said, _text(error), _raised_at(error, self.file)) from error
+                raise Unusable(said, text_of(error), raised_at(error, self.file)) from error
         found: Any = module
         for name in self.function.split("."):
             if not hasattr(found, name):
@@ -76,15 +76,15 @@ class Reference:
             raise Unusable(f"{self.function} is {_kind(found)} and no function")
         return found  # type: ignore[no-any-return]
 
-    def arguments(self, forms: Sequence[dict[str, Any]], kernel: str) -> dict[str, Any]:
-        """The first of some choices of inputs, by name, with which the function can be called. Raises `Unfit`, `Unusable`."""
+    def arguments(self, forms: Sequence[dict[str, Any]], kernel: str, **options: Any) -> dict[str, Any]:
+        """The first of some choices of inputs, by name, with which, and with `options`, the function can be called. Raises `Unfit`, `Unusable`."""
         try:
             signature = inspect.signature(self.call)
         except (TypeError, ValueError):  # of a function in C
             return forms[0]
         for form in forms:
             with contextlib.suppress(TypeError):
-                signature.bind(*form.values())
+                signature.bind(*form.values(), **options)
                 return form
         has = f"{kernel} has {_counted(len(forms[0]), 'input')} ({', '.join(forms[0])})"
         raise Unfit(has, f", and {self.function} takes {signature}", places.of_code(self.call))
@@ -242,9 +242,9 @@ class References:
             with self._alone(), _importable(reference.paths), torch.inference_mode(False), torch.enable_grad():
                 return reference.call(*inputs)
         except (Exception, SystemExit) as error:
-            at = _raised_at(error, reference.file, self.context.is_user)
+            at = raised_at(error, reference.file, self.context.is_user)
             said = f"it ends with {type(error).__name__}"
-            raise Unusable(said, _text(error), at or places.of_code(reference.call)) from error
+            raise Unusable(said, text_of(error), at or places.of_code(reference.call)) from error
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -404,13 +404,13 @@ def _from_file(file: str) -> ModuleType:
     return module
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """The first line of what an error says, behind its type."""
     first = (str(error).strip().splitlines() or [""])[0]
     return f": {first}" if first else ""
 
 
-def _raised_at(
+def raised_at(
     error: BaseException, file: str, is_user: Callable[[str], bool] = lambda path: False
 ) -> dict[str, Any] | None:
     """The innermost line of the user's on the way to an error; of a file that cannot be read, the line that is at fault."""

@@ -63,6 +63,8 @@ class Options:
     ignore: tuple[str, ...] = ()
     #: functions to compare launches with, as they were given (`experiment/references.py`)
     reference: tuple[str, ...] = ()
+    #: functions that tell the values of tiles stage by stage, likewise
+    stages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,9 +193,16 @@ class Work:
     @property
     def references(self) -> tuple[Reference, ...]:
         """The user's functions with which launches are compared."""
-        options = self.options
-        script = Path(options.script) if options.script else None
-        return tuple(read_reference(text, script, Path(options.cwd)) for text in options.reference)
+        return self._functions(self.options.reference)
+
+    @property
+    def stage_references(self) -> tuple[Reference, ...]:
+        """The user's functions with which the tiles of blocks are compared."""
+        return self._functions(self.options.stages)
+
+    def _functions(self, texts: tuple[str, ...]) -> tuple[Reference, ...]:
+        script = Path(self.options.script) if self.options.script else None
+        return tuple(read_reference(text, script, Path(self.options.cwd)) for text in texts)
 
     def script_runner(self) -> ScriptRunner:
         """Runs changed copies of the script in the folder of this step; to be used as a context manager."""

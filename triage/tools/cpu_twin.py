@@ -29,7 +29,7 @@ SPEC = ToolSpec(
     "cpu-twin",
     "compute the kernels on the CPU, as they are written",
     adds=(
-        "twin.verdict", "twin.computed", "twin.failed", "twin.gross", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "comparison.verdict", "comparison.function", "mismatch.where", "reference.agreed",
+        "twin.verdict", "twin.computed", "twin.failed", "twin.gross", "twin.reason", "twin.dir", "twin.status", "twin.seconds", "stages.given", "comparison.verdict", "comparison.function", "mismatch.where", "reference.agreed",
     ),
     seconds=lambda facts: 5.0 + 2.0 * (float(facts.get("run.seconds") or 0.0) - float(facts.get("run.compiling") or 0.0)),
 )  # fmt: skip
@@ -67,7 +67,13 @@ def run(work: Work) -> Result:
         status=StepStatus.TIMED_OUT if shown.status == "timed_out" else StepStatus.RAN,
         outcome=StepOutcome.FINDING if hazards else StepOutcome.CLEAN if verdict == "matched" else StepOutcome.UNKNOWN,
         detail=_detail(verdict, run, shown.seconds),
-        facts=(*_facts(verdict, run), *_gross(verdict, device), *_where(work, shown), *asked.facts),
+        facts=(
+            *_facts(verdict, run),
+            *_gross(verdict, device),
+            *_where(work, shown),
+            *asked.facts,
+            Fact("stages.given", bool(work.options.stages), source=SPEC.name),
+        ),
         hazards=(*hazards, *blind(run)),
         checked=(*_checked(run), *asked.checked),
         not_checked=(*_not_checked(run, bool(work.facts.get("launches.virtual"))), *asked.not_checked),

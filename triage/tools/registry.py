@@ -8,6 +8,7 @@ from triage.graph.spec import ToolSpec
 from triage.tools import (
     bisect_switches,
     compare_segments,
+    compare_stages,
     cpu_twin,
     doctor,
     draw_layouts,
@@ -49,6 +50,7 @@ BUILT: tuple[tuple[ToolSpec, Run], ...] = (
     (vary_schedule.SPEC, vary_schedule.run),
     (mismatch_pattern.SPEC, mismatch_pattern.run),
     (draw_layouts.SPEC, draw_layouts.run),
+    (compare_stages.SPEC, compare_stages.run),
     (compare_segments.SPEC, compare_segments.run),
     (repair_statements.SPEC, repair_statements.run),
 )

@@ -10,6 +10,7 @@ from typing import Any
 from triage.experiment.client import TemplateError
 from triage.experiment.comparisons import SCHEDULED
 from triage.experiment.errors import read_events
+from triage.experiment.events import Event
 from triage.experiment.references import tolerances
 from triage.experiment.schedules import Schedule, schedules
 from triage.experiment.scripts import Candidate, ScriptRunner, Shown
@@ -93,13 +94,28 @@ def _outcomes(work: Work, runner: ScriptRunner, start: Candidate, some: Sequence
     began = float(work.facts.get("twin.seconds") or 0.0)
     limit = min(max(SHORTEST, PATIENCE * began), max(work.seconds, 1.0))
     shown = runner.run(replace(start, settings=_settings()), limit)
-    launches = [event for event in read_events(shown.directory) if event["type"] == "recorded"]
+    launches = _final([event for event in read_events(shown.directory) if event["type"] == "recorded"])
     before = read(read_events(shown.directory), shown.status, runner.blob)
     for schedule in some:
         work.progress(f"the same with {schedule}")
         settings = _settings(says=f"{SCHEDULED}{schedule}", launches=launches)
         shown = runner.run(replace(start, source=schedule.apply(start.source), settings=settings), limit)
         yield _outcome(runner, schedule, shown, before)
+
+
+def _final(launches: Sequence[Event]) -> list[dict[str, Any]]:
+    """The launches with those of their outputs that may not depend on the schedule: of the kernel that is launched last, and not read by another launch. What
+    a kernel leaves for another may well be cut as the work is."""
+    found = []
+    for number, one in enumerate(launches):
+        read = {memory for later in launches[number + 1 :] for memory in later["given"]}
+        last = one["name"] == launches[-1]["name"]
+        outputs = [
+            o if last and o["memory"] not in read else {k: v for k, v in o.items() if k != "blob"}
+            for o in one["outputs"]
+        ]
+        found.append({"name": one["name"], "outputs": outputs})
+    return found
 
 
 def _settings(**asked: Any) -> str:
