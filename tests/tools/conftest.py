@@ -19,16 +19,17 @@ from triage.tools.base import Options, Result, Work
 
 
 class Observed:
-    """A script that was observed without a GPU: its case, and the facts."""
+    """A script that was observed without a GPU: its case, and the facts. Where these are `given`, nothing is observed, nor compiled."""
 
-    def __init__(self, folder: Path, text: str) -> None:
+    def __init__(self, folder: Path, text: str, given: dict[str, Any] | None = None) -> None:
         self.script = folder / "script.py"
         self.script.write_text(textwrap.dedent(text))
         self.case = Case.create(folder, "script")
         self.steps = 0
         self.options = Options(script=str(self.script), cwd=str(folder), python=sys.executable)
-        self.facts: dict[str, dict[str, Any]] = {}
-        self.step(observe.run, "run")
+        self.facts: dict[str, dict[str, Any]] = {"run": given} if given else {}
+        if given is None:
+            self.step(observe.run, "run")
 
     def step(
         self,
@@ -67,3 +68,9 @@ class Observed:
 @pytest.fixture
 def observed(tmp_path: Path) -> Callable[[str], Observed]:
     return lambda text: Observed(tmp_path, text)
+
+
+@pytest.fixture
+def launched(tmp_path: Path) -> Callable[[str], Observed]:
+    """A script of which no more is known than that it came to its end and launched kernels."""
+    return lambda text: Observed(tmp_path, text, {"run.status": "succeeded", "launches.count": 1})

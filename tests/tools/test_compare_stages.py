@@ -156,10 +156,10 @@ def takes(a, b, c):
 
 
 @pytest.fixture
-def compared(observed, tmp_path: Path):  # type: ignore[no-untyped-def]
+def compared(launched, tmp_path: Path):  # type: ignore[no-untyped-def]
     def compared(text: str, function: str) -> tuple[Any, Any]:
         (tmp_path / "ref.py").write_text(STAGES, encoding="utf-8")
-        script = observed(text)
+        script = launched(text)
         script.options = replace(script.options, stages=(f"ref:{function}",))
         script.step(cpu_twin.run, "run")
         return script, script.step(compare_stages.run, "run")

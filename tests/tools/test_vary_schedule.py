@@ -67,22 +67,22 @@ def by_block() -> str:
     return SCRIPT.format(grid="T.ceildiv(N, block), T.ceildiv(M, rows)", at="(bx, by)", body=BY_BLOCK, end="")
 
 
-def result(observed: Any, text: str) -> Any:
-    script = observed(text)
+def result(launched: Any, text: str) -> Any:
+    script = launched(text)
     script.step(cpu_twin.run, "run")
     return script.step(vary_schedule.run, "run")
 
 
 @pytest.mark.tilelang
-def test_a_right_scan_comes_to_the_same_with_other_tiles(observed) -> None:
-    told = result(observed, scan())
+def test_a_right_scan_comes_to_the_same_with_other_tiles(launched) -> None:
+    told = result(launched, scan())
     assert told.outcome is StepOutcome.CLEAN and not told.hazards, told
     assert "block=16" in told.checked[0] and "block=64" in told.checked[0] and "rows=16" in told.checked[0]
 
 
 @pytest.mark.tilelang
-def test_a_carry_that_is_forgotten_shows_as_another_result(observed) -> None:
-    told = result(observed, scan(SCAN.replace("x[i, j] + carry[i]", "x[i, j] + carry[i] * 0.0")))
+def test_a_carry_that_is_forgotten_shows_as_another_result(launched) -> None:
+    told = result(launched, scan(SCAN.replace("x[i, j] + carry[i]", "x[i, j] + carry[i] * 0.0")))
     (hazard,) = told.hazards
     assert isinstance(hazard, Hazard) and hazard.kind == "result-depends-on-schedule"
     assert (hazard.fields["name"], hazard.fields["old"], hazard.at.line) == ("block", 32, 8)
@@ -90,14 +90,14 @@ def test_a_carry_that_is_forgotten_shows_as_another_result(observed) -> None:
 
 
 @pytest.mark.tilelang
-def test_what_each_block_does_for_itself_is_advice(observed) -> None:
-    (hazard,) = result(observed, by_block()).hazards
+def test_what_each_block_does_for_itself_is_advice(launched) -> None:
+    (hazard,) = result(launched, by_block()).hazards
     assert hazard.kind == "result-depends-on-block" and hazard.fields["name"] == "block"
 
 
 @pytest.mark.tilelang
-def test_a_script_that_compares_is_not_asked(observed) -> None:
-    told = result(observed, scan(end="torch.testing.assert_close(y, x.cumsum(1))"))
+def test_a_script_that_compares_is_not_asked(launched) -> None:
+    told = result(launched, scan(end="torch.testing.assert_close(y, x.cumsum(1))"))
     assert told.outcome is StepOutcome.UNKNOWN and "compares" in told.detail
 
 
