@@ -36,7 +36,6 @@ def made(M, N, block=32, rows=8):
     return main
 
 
-torch.manual_seed(0)
 x = torch.randn(16, 64, device="cuda")
 y = made(16, 64)(x)
 {end}
@@ -75,6 +74,7 @@ def result(launched: Any, text: str) -> Any:
 
 @pytest.mark.tilelang
 def test_a_right_scan_comes_to_the_same_with_other_tiles(launched) -> None:
+    """Its inputs are random and not seeded: they must be the same in every run all the same."""
     told = result(launched, scan())
     assert told.outcome is StepOutcome.CLEAN and not told.hazards, told
     assert "block=16" in told.checked[0] and "block=64" in told.checked[0] and "rows=16" in told.checked[0]
@@ -87,6 +87,15 @@ def test_a_carry_that_is_forgotten_shows_as_another_result(launched) -> None:
     assert isinstance(hazard, Hazard) and hazard.kind == "result-depends-on-schedule"
     assert (hazard.fields["name"], hazard.fields["old"], hazard.at.line) == ("block", 32, 8)
     assert told.checked and "rows=16" in told.checked[0]  # what does not depend on it is told, too
+
+
+@pytest.mark.tilelang
+def test_a_script_that_never_writes_the_same_twice_is_not_blamed_on_a_tile(launched) -> None:
+    told = result(
+        launched, scan().replace("x = torch.randn", "import time; torch.manual_seed(time.time_ns())\nx = torch.randn")
+    )
+    assert told.outcome is StepOutcome.UNKNOWN and not told.hazards and not told.checked, told
+    assert told.not_checked and all("something else each time" in one.why for one in told.not_checked)
 
 
 @pytest.mark.tilelang

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ from triage.experiment.twin import Compared, TwinRun, read
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
 from triage.model import Fact, FoundBy, KernelRecord, Label, NotChecked, Place, StepOutcome, StepStatus
+from triage.tools import reruns
 from triage.tools.base import Result, Work
 from triage.tools.compared import twin_run
 from triage.tools.twin_runs import of_mismatch, unchanged
@@ -26,12 +28,15 @@ SPEC = ToolSpec(
     "vary-schedule",
     "compare the results of other tile sizes",
     adds=("schedule.tried", "schedule.differing"),
-    seconds=lambda facts: 2.0 + 2.0 * float(facts.get("twin.seconds") or 0.0),
+    seconds=lambda facts: 2.0 + 3.0 * float(facts.get("twin.seconds") or 0.0),
 )
 #: a run with another schedule may take so many times as long as the unchanged one, and so many seconds at least
 PATIENCE, SHORTEST = 6.0, 5.0
 #: what the interpreter met that is no fault of a right kernel with smaller or larger tiles
 HARMLESS = frozenset({"uninitialized-read"})
+#: how the run of the script as it is, with which a difference is confirmed, is called, and why none of its differences counts
+UNCHANGED = "unchanged sizes"
+UNSTABLE = "with its own sizes, too, the script writes something else each time"
 
 
 @dataclass(frozen=True)
@@ -54,14 +59,14 @@ def run(work: Work) -> Result:
     reason = _pointless(work, candidate is not None, seen.run if seen else None)
     if reason or candidate is None or seen is None:
         return Result(detail=reason)
-    candidate = replace(candidate, references=())
+    candidate = replace(candidate, references=(), seed=reruns.SEED)  # else each run would draw other inputs
     found = schedules(candidate.source, _extents(seen.records.values()))
     left_alone = [NotChecked(f"the result with another {name}", why) for name, why in found.left_alone]
     if not found.schedules:
         return Result(detail="no number in the script is only the size of a tile", not_checked=tuple(left_alone))
     try:
         with work.script_runner() as runner:
-            outcomes = list(_outcomes(work, runner, candidate, found.schedules))
+            outcomes = _outcomes(work, runner, candidate, found.schedules)
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the script cannot be run again: {error}")
     return _result(work, outcomes, left_alone)
@@ -90,17 +95,35 @@ def _shapes(record: KernelRecord) -> Iterator[Sequence[Any]]:
     return (buffer.shape for buffer in record.buffers if buffer.scope == "global")
 
 
-def _outcomes(work: Work, runner: ScriptRunner, start: Candidate, some: Sequence[Schedule]) -> Iterator[Outcome]:
-    began = float(work.facts.get("twin.seconds") or 0.0)
-    limit = min(max(SHORTEST, PATIENCE * began), max(work.seconds, 1.0))
-    shown = runner.run(replace(start, settings=_settings()), limit)
-    launches = _final([event for event in read_events(shown.directory) if event["type"] == "recorded"])
-    before = read(read_events(shown.directory), shown.status, runner.blob)
+def _outcomes(work: Work, runner: ScriptRunner, start: Candidate, some: Sequence[Schedule]) -> list[Outcome]:
+    """What comes of each schedule, as far as the step's time goes. A difference counts only where the unchanged script repeats itself."""
+    deadline = time.monotonic() + work.seconds
+    usual = max(SHORTEST, PATIENCE * float(work.facts.get("twin.seconds") or 0.0))
+
+    def shown(candidate: Candidate) -> Shown:
+        return runner.run(candidate, min(usual, max(deadline - time.monotonic(), 1.0)))
+
+    first = shown(replace(start, settings=_settings()))
+    launches = _final([event for event in read_events(first.directory) if event["type"] == "recorded"])
+    before = read(read_events(first.directory), first.status, runner.blob)
+
+    def compared(name: str, source: str) -> tuple[tuple[Compared, ...], str]:
+        settings = _settings(says=f"{SCHEDULED}{name}", launches=launches)
+        return _compared(runner, name, shown(replace(start, source=source, settings=settings)), before)
+
+    found = []
     for schedule in some:
+        if time.monotonic() > deadline:
+            found.append(Outcome(schedule, why="no time was left for it"))
+            continue
         work.progress(f"the same with {schedule}")
-        settings = _settings(says=f"{SCHEDULED}{schedule}", launches=launches)
-        shown = runner.run(replace(start, source=schedule.apply(start.source), settings=settings), limit)
-        yield _outcome(runner, schedule, shown, before)
+        found.append(Outcome(schedule, *compared(str(schedule), schedule.apply(start.source))))
+    if any(one.differing for one in found):
+        work.progress("the unchanged script once more")
+        again, why = compared(UNCHANGED, start.source)
+        if why or not all(one.matched for one in again):
+            return [replace(one, compared=(), why=one.why or UNSTABLE) for one in found]
+    return found
 
 
 def _final(launches: Sequence[Event]) -> list[dict[str, Any]]:
@@ -122,18 +145,19 @@ def _settings(**asked: Any) -> str:
     return json.dumps({"recorded": {"tolerances": tolerances(), **asked}}, sort_keys=True)
 
 
-def _outcome(runner: ScriptRunner, schedule: Schedule, shown: Shown, before: TwinRun) -> Outcome:
+def _compared(runner: ScriptRunner, name: str, shown: Shown, before: TwinRun) -> tuple[tuple[Compared, ...], str]:
+    """The comparisons of this name that a run made with what was put aside, or why there are none."""
     events = read_events(shown.directory)
     if shown.status != "succeeded":
-        return Outcome(schedule, why="the script does not come to its end with it")
+        return (), "the script does not come to its end with it"
     run = read(events, shown.status, runner.blob)
     if run.made_up or run.computed < before.computed:
-        return Outcome(schedule, why="the twin did not compute all launches with it")
+        return (), "the twin did not compute all launches with it"
     if _worst(run) - _worst(before):
-        return Outcome(schedule, why="with it the kernel reaches beyond a tensor, which it may leave to its sizes")
+        return (), "with it the kernel reaches beyond a tensor, which it may leave to its sizes"
     unfit = next((str(e["why"]) for e in events if e["type"] == "recorded" and e.get("why")), "")
-    compared = tuple(one for one in run.comparisons if one.function == f"{SCHEDULED}{schedule}")
-    return Outcome(schedule, compared, "" if compared else unfit or "no launch was compared")
+    compared = tuple(one for one in run.comparisons if one.function == f"{SCHEDULED}{name}")
+    return compared, "" if compared else unfit or "no launch was compared"
 
 
 def _worst(run: TwinRun) -> set[tuple[str, str]]:
