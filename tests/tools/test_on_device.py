@@ -95,6 +95,7 @@ def test_a_right_kernel_is_healthy_and_its_twin_agrees(ask) -> None:
     assert twin["outcome"] == "clean" and "what is compared agrees" in twin["detail"]
 
 
+@pytest.mark.slow
 def test_a_mismatch_is_repeated_judged_and_localized(ask) -> None:
     text = ADD.format(blocks="T.ceildiv(n, block)", sign="+") + "torch.testing.assert_close(c, a + b)\n"
     text = text.replace("+ B[bx * block + i]", "+ B[bx * block + bx]")

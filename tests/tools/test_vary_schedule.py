@@ -110,6 +110,7 @@ def test_a_script_that_compares_is_not_asked(launched) -> None:
     assert told.outcome is StepOutcome.UNKNOWN and "compares" in told.detail
 
 
+@pytest.mark.slow
 @pytest.mark.tilelang
 def test_the_report_of_a_run_names_the_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -7,7 +7,14 @@ import ast
 from triage.experiment.repairs.calls import LOG2_E, edit_call
 from triage.experiment.repairs.draft import Draft
 from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE, USUAL
-from triage.experiment.repairs.indices import edit_by_definition, edit_for_another, edit_name, edit_subscript, edit_unit
+from triage.experiment.repairs.indices import (
+    edit_by_definition,
+    edit_for_another,
+    edit_name,
+    edit_of_another_size,
+    edit_subscript,
+    edit_unit,
+)
 from triage.experiment.repairs.scope import ALTERNATIVES
 from triage.experiment.repairs.syntax import COMPARISONS, OPERATORS, called, held, walk
 
@@ -61,6 +68,7 @@ def edit_expression(draft: Draft, statement: ast.stmt, root: ast.expr, bounds: b
             edit_by_definition(draft, statement, node)
             if index and not bounds:
                 edit_unit(draft, statement, node)
+            edit_of_another_size(draft, statement, node)
             if not index:
                 edit_for_another(draft, statement, node)
 

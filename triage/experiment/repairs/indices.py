@@ -107,6 +107,18 @@ def edit_by_definition(draft: Draft, statement: ast.stmt, node: ast.Name) -> Non
             draft.swap(statement, node, held(inner, draft.text.of(inner)), "bounds", RARE)
 
 
+def edit_of_another_size(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
+    """A share `A // n` that a name stands for, of another size: channels of the output where those of the input were meant."""
+    draft.family = "share"
+    value = draft.scope.share(node.id)
+    if value is None or not isinstance(value.left, ast.Name):
+        return
+    divisor = draft.text.of(value.right)
+    for other in draft.scope.alike(value.left.id, statement)[:ALTERNATIVES]:
+        if other not in names_in(value):
+            draft.swap(statement, node, f"({other} // {held(value.right, divisor)})", "index", LESS_USUAL)
+
+
 def edit_for_another(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
     """What a name was bound to, computed for another index: a row's degree or scale where that of its neighbour is meant."""
     draft.family = "another"

@@ -24,8 +24,8 @@ def edit_mask(draft: Draft, statement: ast.Assign | ast.AugAssign, body: list[as
 
 
 def _within(draft: Draft, statement: ast.Assign | ast.AugAssign, body: list[ast.stmt]) -> None:
-    """A value only as far as the tensor goes that its tile was copied from: zeros beyond the end are no zeros once they were shifted or
-    exponentiated."""
+    """A value only as far as the tensor goes that its tile was copied from, or is copied to: zeros beyond the end are no zeros once they were shifted
+    or exponentiated."""
     draft.family = "within"
     old = draft.text.of(statement.value)
     conditions = list(dict.fromkeys(_ends(draft, statement, body)))
@@ -37,13 +37,11 @@ def _within(draft: Draft, statement: ast.Assign | ast.AugAssign, body: list[ast.
 
 
 def _ends(draft: Draft, statement: ast.Assign | ast.AugAssign, body: list[ast.stmt]) -> Iterator[str]:
-    """For each element of a copied tile that a statement reads: how its index stays below the tensor's end."""
+    """For each element of a copied tile that a statement reads or writes: how its index stays below the tensor's end."""
     known = {*draft.scope.blocks, *draft.scope.counters_around(statement), *draft.scope.sizes, *draft.scope.scalars}
-    for node in (
-        n for n in ast.walk(statement.value) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
-    ):
+    for node in (n for n in ast.walk(statement) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)):
         assert isinstance(node.value, ast.Name)
-        source = _copied(node.value.id, statement, body)
+        source = _copied(node.value.id, statement, body) or _copied_to(node.value.id, statement, body)
         if source is None or not isinstance(source.value, ast.Name):
             continue
         ends, starts, indices = draft.scope.shape_of(source.value.id), indices_of(source), indices_of(node)
@@ -83,6 +81,18 @@ def _copied(tile: str, statement: ast.stmt, body: list[ast.stmt]) -> ast.Subscri
         if isinstance(target, ast.Name) and target.id == tile and isinstance(source, ast.Subscript):
             found = source
     return found
+
+
+def _copied_to(tile: str, statement: ast.stmt, body: list[ast.stmt]) -> ast.Subscript | None:
+    """Where a tile is copied to first after a statement."""
+    for node in (n for outer in body for n in ast.walk(outer) if isinstance(n, ast.Expr)):
+        call = operation(node)
+        if call is None or called(call) != "copy" or len(call.args) < 2 or node.lineno <= statement.lineno:
+            continue
+        source, target = call.args[:2]
+        if isinstance(source, ast.Name) and source.id == tile and isinstance(target, ast.Subscript):
+            return target
+    return None
 
 
 def _whole_numbers(draft: Draft) -> list[str]:

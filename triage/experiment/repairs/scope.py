@@ -194,6 +194,14 @@ class Scope:
             isinstance(n, (ast.Subscript, ast.Call, ast.Div)) for n in ast.walk(node)
         )
 
+    def share(self, name: str) -> ast.BinOp | None:
+        """The division that gives a size of the factory its name; None if something else does."""
+        for statement in (one for one in self.beside() if isinstance(one, ast.Assign)):
+            value, target = statement.value, statement.targets[0]
+            if isinstance(target, ast.Name) and target.id == name:
+                return value if isinstance(value, ast.BinOp) and isinstance(value.op, ast.FloorDiv) else None
+        return None
+
     @functools.cached_property
     def given(self) -> list[str]:
         """The sizes that the function is given."""
