@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.model import Arrangement, Axis, Mismatch, Runs
+from triage.numerics.decided import RARE, may_be_decided_by_rounding
 from triage.numerics.pattern import FEW, Pattern, alike, describe, pattern_of
 
 Mask = dict[tuple[int, ...], bool]
@@ -219,3 +220,32 @@ def test_an_arrangement_is_like_no_other_wrong_values(kind: str) -> None:
         pattern(zeros=64),
     ]
     assert not any(alike(arranged, other)[1] or alike(other, arranged)[1] for other in others)
+
+
+# what the last bit of a sum may decide is rare and lies anywhere; a fault of a tile has a place, or is large
+DECIDED = (20, 30)
+few_places = st.sets(st.sampled_from(sorted(places(DECIDED))), min_size=1, max_size=int(RARE * 600))
+
+
+@given(st.floats(1e-9, 1e-3))
+def test_a_few_elements_here_and_there_may_be_decided_so_and_whole_tiles_not(error) -> None:
+    some = mismatch(DECIDED, {(1, 4), (3, 17), (8, 2), (13, 23), (17, 11)}, max_abs=error)
+    assert may_be_decided_by_rounding(some)
+    assert not may_be_decided_by_rounding(mismatch(DECIDED, places(DECIDED), max_abs=error))
+    tail = mismatch((200, 30), {(199, j) for j in range(30)}, max_abs=error)
+    assert tail.wrong <= RARE * tail.total and not may_be_decided_by_rounding(tail)
+
+
+@given(few_places, st.integers(1, 1 << 20), st.sampled_from(["nan", "inf", "expected_nan"]))
+def test_what_is_no_number_was_decided_by_no_rounding(wrong, apart, kind) -> None:
+    assert not may_be_decided_by_rounding(mismatch(DECIDED, wrong, max_abs=float(apart), **{kind: 1}))
+
+
+@given(
+    st.sets(st.sampled_from(sorted(places(DECIDED))), min_size=1), st.sampled_from(["int8", "uint8", "int32", "bool"])
+)
+def test_whole_numbers_that_are_off_by_one_may_be_rounded_otherwise(wrong, dtype) -> None:
+    by_one = dataclasses.replace(mismatch(DECIDED, wrong, max_abs=1.0), dtype=dtype)
+    assert may_be_decided_by_rounding(by_one)
+    by_two = dataclasses.replace(by_one, max_abs=2.0)
+    assert not may_be_decided_by_rounding(by_two) or by_two.wrong <= RARE * by_two.total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from triage.experiment.twin import Compared, TwinRun, read
 from triage.graph.spec import ToolSpec
 from triage.lints.hazard import Hazard
 from triage.model import Fact, FoundBy, KernelRecord, Label, NotChecked, Place, StepOutcome, StepStatus
+from triage.numerics.decided import may_be_decided_by_rounding
 from triage.tools import reruns
 from triage.tools.base import Result, Work
 from triage.tools.compared import twin_run
@@ -66,7 +67,7 @@ def run(work: Work) -> Result:
         return Result(detail="no number in the script is only the size of a tile", not_checked=tuple(left_alone))
     try:
         with work.script_runner() as runner:
-            outcomes = _outcomes(work, runner, candidate, found.schedules)
+            outcomes = _outcomes(work, runner, candidate, found.schedules, _rounds(seen.records.values()))
     except TemplateError as error:
         return Result(status=StepStatus.FAILED, detail=f"the script cannot be run again: {error}")
     return _result(work, outcomes, left_alone)
@@ -85,18 +86,28 @@ def _pointless(work: Work, readable: bool, run: TwinRun | None) -> str:
     return ""
 
 
-def _extents(records: Any) -> set[int]:
+def _extents(records: Iterable[KernelRecord]) -> set[int]:
     """The sizes of the tensors that kernels are given."""
     shapes = (shape for record in records for shape in _shapes(record))
     return {extent for shape in shapes for extent in shape if isinstance(extent, int)}
+
+
+def _rounds(records: Iterable[KernelRecord]) -> bool:
+    """Whether a kernel has floating-point numbers anywhere."""
+    return any("float" in buffer.dtype for record in records for buffer in record.buffers)
 
 
 def _shapes(record: KernelRecord) -> Iterator[Sequence[Any]]:
     return (buffer.shape for buffer in record.buffers if buffer.scope == "global")
 
 
-def _outcomes(work: Work, runner: ScriptRunner, start: Candidate, some: Sequence[Schedule]) -> list[Outcome]:
-    """What comes of each schedule, as far as the step's time goes. A difference counts only where the unchanged script repeats itself."""
+def _outcomes(
+    work: Work, runner: ScriptRunner, start: Candidate, some: Sequence[Schedule], rounds: bool
+) -> list[Outcome]:
+    """What comes of each schedule, as far as the step's time goes; `rounds`: the kernels compute in floating point.
+
+    A difference counts only where the unchanged script repeats itself.
+    """
     deadline = time.monotonic() + work.seconds
     usual = max(SHORTEST, PATIENCE * float(work.facts.get("twin.seconds") or 0.0))
 
@@ -111,19 +122,32 @@ def _outcomes(work: Work, runner: ScriptRunner, start: Candidate, some: Sequence
         settings = _settings(says=f"{SCHEDULED}{name}", launches=launches)
         return _compared(runner, name, shown(replace(start, source=source, settings=settings)), before)
 
+    def outcome(schedule: Schedule) -> Outcome:
+        made, why = compared(str(schedule), schedule.apply(start.source))
+        decided = [one for one in made if rounds and one.mismatch and may_be_decided_by_rounding(one.mismatch)]
+        rest = tuple(one for one in made if one not in decided)
+        only = bool(decided) and all(one.matched for one in rest)
+        return Outcome(schedule, () if only else rest, _decided(decided[0]) if only else why)
+
     found = []
     for schedule in some:
         if time.monotonic() > deadline:
             found.append(Outcome(schedule, why="no time was left for it"))
             continue
         work.progress(f"the same with {schedule}")
-        found.append(Outcome(schedule, *compared(str(schedule), schedule.apply(start.source))))
+        found.append(outcome(schedule))
     if any(one.differing for one in found):
         work.progress("the unchanged script once more")
         again, why = compared(UNCHANGED, start.source)
         if why or not all(one.matched for one in again):
             return [replace(one, compared=(), why=one.why or UNSTABLE) for one in found]
     return found
+
+
+def _decided(compared: Compared) -> str:
+    found = compared.mismatch
+    few = f"{found.wrong} of {found.total} elements" if found else "a few elements"
+    return f"{few} differ, as they may where a value is rounded to a step or chosen among others, and the last bit of a sum decides"
 
 
 def _final(launches: Sequence[Event]) -> list[dict[str, Any]]:
