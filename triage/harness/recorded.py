@@ -1,4 +1,4 @@
-"""What launches write, put aside by one run of a script, and compared with in another run that has other tiles or another device.
+"""What launches write, put aside by one run of a script, and compared with in another run that has other tiles.
 
 `settings["recorded"]` is `{}` for the first run, which tells of each launch in a `recorded` event, and `{"says": name, "launches": [what that told, …]}` for
 the other, which tells of each what any comparison does, under that name, or why it has nothing to compare it with.
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import comparisons, outputs, places, references, target
+from . import comparisons, outputs, references, target
 
 #: launches that are put aside, and bytes of what they write
 LAUNCHES, MOST_BYTES = 16, 64 << 20
@@ -97,7 +97,7 @@ class Recorded:
                 rtol, atol = (bound * wide for bound in bounds)
                 pairs.append((actual, expected, rtol, atol))
         if pairs:
-            at = self.context.user_frame() or kernel.defined_at or places.of_code(None)
+            at = self.context.user_frame() or kernel.defined_at
             self.context.comparisons.tell_reference(self.says, pairs, at, kernel.id)
 
     def _not_compared(self, kernel: references.Kernel, why: str) -> None:
