@@ -49,7 +49,7 @@ def test_displaced_tiles_lead_to_the_layouts_and_are_told_with_their_block(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (tmp_path / "kernel.py").write_text(DISPLACED, encoding="utf-8")
-    command = [sys.executable, "-m", "triage", "run", "--budget", "14", "--json", "report.json", "kernel.py"]
+    command = [sys.executable, "-m", "triage", "run", "--budget", "45", "--json", "report.json", "kernel.py"]
     ended = subprocess.run(command, cwd=tmp_path, check=False, timeout=300, capture_output=True, text=True)
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
     walk = {step["node"]: step["detail"] for step in report["walk"] if step["status"] == "ran"}
@@ -57,6 +57,7 @@ def test_displaced_tiles_lead_to_the_layouts_and_are_told_with_their_block(
     assert walk["pattern"].endswith("the first of them is written where bx = 0 and by = 1")
     assert "c: 32 × 32 elements in the registers of 128 threads" in walk["layout"]
     assert "a: 2 × 32 × 32 elements in shared memory, permuted in groups of 8" in walk["layout"]
-    assert report["verdict"]["state"] != "localized"  # what a picture shows accuses nothing
+    location = report["verdict"]["location"]  # what a picture shows accuses nothing; a repair may
+    assert report["verdict"]["state"] != "localized" or "C[" in DISPLACED.splitlines()[location["line"] - 1]
     page = next((tmp_path / ".triage").glob("*/report.md")).read_text("utf-8")
     assert "\npicture of the inferred layouts, `steps/" in page and "thread.register of each element" in page
