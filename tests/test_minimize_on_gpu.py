@@ -98,7 +98,7 @@ def test_a_run_waits_for_who_holds_the_gpu(tmp_path: Path) -> None:
 def test_a_mismatch_gets_small_with_a_simple_input(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(LIBRARY, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "triage", "minimize", "kernel.py", "-o", "small.py", "--budget", "150"], cwd=tmp_path,
+        [sys.executable, "-m", "triage", "minimize", "kernel.py", "-o", "small.py", "--budget", "300"], cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

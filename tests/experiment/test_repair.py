@@ -443,6 +443,54 @@ ALSO = (
 )
 
 
+#: rows of a tile that are tokens and heads, words of packed numbers, and sums of parts
+PACKED = """
+import tilelang.language as T
+
+
+def make(N, K, heads, width):
+    group = heads // 2
+
+    @T.prim_func
+    def main(Q: T.Tensor((N, K), "int32"), X: T.Tensor((N, K), "float32"), Y: T.Tensor((N, K), "float32")):
+        with T.Kernel(N) as (bn,):
+            tile = T.alloc_shared((32, 32), "float32")
+            begin = bn * 8
+            level = X[bn, begin]
+            for r, c in T.Parallel(32, 32):
+                tile[r, c] = X[r // group, c * heads + r % group]
+            for r, c in T.Parallel(32, 32):
+                seen = c <= N - K + r
+                lane = c % 8
+                nibble = lane % 4 * 2 + lane // 4
+                place = c // width + 16 * (c % width)
+                code = (Q[r, c // 8] >> (4 * nibble)) & 15
+                Y[r, c] = code * level
+    return main
+"""
+#: slips that a reader would look for there
+PACKED_SLIPS = (
+    "level = X[bn, 0]",
+    "seen = c <= N - K + (r // group)",
+    "seen = c <= N - K + (r % group)",
+    "nibble = (lane % 2 * 4 + lane // 2)",
+    "place = (c % 16 * width + c // 16)",
+)
+
+
+@pytest.mark.parametrize("line", PACKED_SLIPS)
+def test_so_are_a_part_of_a_counter_a_permutation_inverted_and_the_first_element(line: str) -> None:
+    lines = {text for edit in edits(PACKED, range(10, 26)) for text in changed(edit, PACKED)}
+    assert line in lines
+
+
+def test_what_a_name_was_computed_of_is_no_other_index_for_it() -> None:
+    """`lane`, `nibble`: with these in the place of `c`, `code` would be read through two permutations."""
+    last = next(n for n, text in enumerate(PACKED.splitlines(), 1) if "code * level" in text)
+    says = [edit.says for edit in edits(PACKED, range(10, 26)) if edit.line == last]
+    assert says and not [one for one in says if one.startswith("`code` as `(Q[r, (")]
+
+
 @pytest.mark.parametrize("line", ALSO)
 def test_so_are_another_index_both_sides_of_a_limit_and_what_a_sum_grew_by(line: str) -> None:
     lines = {text for edit in edits(ANOTHER, range(5, 44)) for text in changed(edit, ANOTHER)}
@@ -580,11 +628,12 @@ class Searched(Search):
         by_luck: set[str] = frozenset(),
         only_small: set[str] = frozenset(),
         known: Mapping[str, bool] | None = None,
+        straying: set[str] = frozenset(),
     ) -> None:
         self.runner, self.candidate = self, Candidate(self.source, twin=())  # type: ignore[assignment]
         self.limit, self.agrees, self.by_luck, self.only_small = 1.0, agrees, by_luck, only_small
         self.runs: list[str] = []
-        self.known = known or {}
+        self.known, self.straying = known or {}, straying
 
     def run_one(self, candidate: Candidate) -> Candidate:
         self.runs.append(candidate.source)
@@ -603,6 +652,9 @@ class Searched(Search):
 
     def _also_with_others(self, source: str, edit: Edit) -> bool:
         return self._agrees(Candidate(edit.apply(source), twin=(("seed", 1),)))
+
+    def _strays(self, source: str, edit: Edit) -> bool:
+        return bool(set(edit.apply(source).split()) & self.straying)
 
     def _also_larger(self, source: str, edit: Edit) -> bool:
         return not set(edit.apply(source).split()) & self.only_small
@@ -678,6 +730,24 @@ def test_what_is_known_to_fail_is_not_run_and_what_may_do_is_run_first() -> None
     found = searched.run(searched.source, EDITS, lambda: 99.0)
     assert found.alone == EDITS[1] and found.settled and found.tried == found.count
     assert [text.split()[1] for text in searched.runs[:1]] == ["b"] and not {"a", "c"} & set("".join(searched.runs))
+
+
+def test_an_edit_that_goes_beyond_the_ends_of_a_buffer_comes_after_one_that_does_not() -> None:
+    found = search({"a", "d"}, straying={"a"})
+    assert [edit.line for edit in found.edits] == [3, 1] and found.alone is None and not found.strays
+    found = search({"a"}, straying={"a"})
+    assert found.edits == (EDITS[0],) and found.alone is None and "beyond the end of a buffer" in found.reservation
+    same = search({"a", "c"}, straying={"a"})
+    assert same.edits == (EDITS[2],) and same.alone == EDITS[2]
+
+
+def test_where_only_such_an_edit_will_do_further_ones_are_looked_at() -> None:
+    further = [an_edit(5, "f", rare=SYNTHETIC)]
+    one = Searched({"a", "f"}, known={"f": True}, straying={"a"})
+    assert one.run(one.source, EDITS, lambda: 99.0, further=lambda: further).edits == (further[0],)
+    other = Searched({"a", "f"}, known={"f": False}, straying={"a"})
+    found = other.run(other.source, EDITS, lambda: 99.0, further=lambda: further)
+    assert found.edits == (EDITS[0],) and found.strays
 
 
 def test_further_edits_are_looked_at_only_where_no_usual_one_will_do_and_accuse_nobody() -> None:

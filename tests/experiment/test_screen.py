@@ -168,6 +168,62 @@ def test_of_several_cases_the_launch_that_is_wrong_is_computed_alone(look_at, wa
     assert (told["seen"], len(told["agrees"]), len(told["differs"])) == (2, 1, 1) and "why" not in told
 
 
+HANDED = (
+    "def expected(x, f):\n        return x * f / x.sum(1, keepdims=True)\n    c = torch.zeros_like(a)\n    scaled(24, 32, 8)(s, a, c)\n"
+    "    wrong = int((abs(c.cpu().numpy() - expected(a.cpu().numpy(), s.cpu().numpy())) > 1e-4).sum())\n"
+    "    if wrong:\n        raise SystemExit(f'{wrong} wrong')"
+)
+
+
+def test_what_a_launch_is_given_beside_its_output_is_not_what_is_expected(look_at) -> None:  # type: ignore[no-untyped-def]
+    """Both have the same shape, and were handed to one function, but it is the subtraction that decides."""
+    source = SCRIPT.replace("{run}", HANDED).replace("out_idx=[-1]", "")
+    rows, row = 'A: T.Tensor((M, N), "float32")', 'S: T.Tensor((N,), "float32")'
+    assert f"{rows}, {row}" in source
+    source = source.replace(f"{rows}, {row}", f"{row}, {rows}")
+    (told,) = look_at(source, [an_edit_of(source, "S[i]", "S[j]"), an_edit_of(source, "S[i]", "S[0]")])
+    assert (told["seen"], len(told["agrees"]), len(told["differs"])) == (2, 1, 1) and "why" not in told
+
+
+STRAYING = """
+import tilelang
+import tilelang.language as T
+import torch
+
+
+@tilelang.jit(out_idx=[-1])
+def copied(N, block):
+    whole = N // block
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), C: T.Tensor((N,), "float32")):
+        with T.Kernel(whole + 1, threads=32) as bx:
+            if bx < whole:
+                for i in T.Parallel(block):
+                    C[bx * block + i] = A[bx * block + i]
+            else:
+                for i in T.Parallel(block):
+                    if bx * block + i < N:
+                        C[bx * block + i] = A[i]
+
+    return main
+
+
+torch.manual_seed(0)
+a = torch.rand(50, device="cuda")
+torch.testing.assert_close(copied(50, 16)(a), a)
+"""
+
+
+def test_a_change_with_which_a_kernel_goes_beyond_the_ends_of_a_buffer_is_told_apart(look) -> None:  # type: ignore[no-untyped-def]
+    straying, right = (
+        an_edit_of(STRAYING, "bx < whole", "bx <= whole"),
+        an_edit_of(STRAYING, "A[i]", "A[bx * block + i]"),
+    )
+    found, runs = look(STRAYING, [straying, right])
+    assert found.known == runs == {straying: True, right: True} and found.straying == {straying}
+
+
 def test_a_launch_that_is_given_what_python_computed_from_a_result_is_left_to_whole_runs(look_at) -> None:  # type: ignore[no-untyped-def]
     source = SCRIPT.replace("{run}", NUMBER)
     first, second = look_at(source, [an_edit_of(source, "S[i]", "S[j]")])

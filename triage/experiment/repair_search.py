@@ -25,6 +25,8 @@ PATIENCE, SHORTEST = 4.0, 10.0
 #: the part of the time in which edits are looked at many in one run, the part of what is left that is kept for what comes after the usual
 #: ones were run, and the part of that in which further ones are looked at
 SCREENING, KEPT, FURTHER = 0.4, 0.5, 0.65
+#: of edits with which a kernel goes beyond the ends of a buffer so many are told beside those with which it does not
+MOST_STRAYING = 2
 #: what the last block of a right kernel does, too: TileLang reads zeros there and drops what is written
 HARMLESS = ("oob-read", "oob-write")
 
@@ -54,6 +56,8 @@ class Repaired:
     looked_outside: bool = True
     #: the same comes out each time
     steady: bool = True
+    #: with the edits a kernel reads or writes beyond the ends of a buffer, where it did not before
+    strays: bool = False
 
     @property
     def alone(self) -> Edit | None:
@@ -67,6 +71,8 @@ class Repaired:
             return f"{len(self.edits)} statements can be changed so that it does, each of them alone"
         if not self.steady:
             return "run again, the script unchanged agrees at times, too, or with the change does not, so that chance may have made it agree"
+        if self.strays:
+            return "with the change the kernel reads or writes beyond the end of a buffer, where it did not before"
         if self.perhaps_meant:
             return "the script only prints that the results differ, and may expect it"
         if self.between:
@@ -135,17 +141,18 @@ class Search:
         screened = self._screened(edits, SCREENING * left())
         kept = KEPT * left() if further is not None else 0.0
         found, looked_at = self._tried(source, edits, screened, lambda: left() - kept, progress)
-        if found.edits or further is None:
+        if further is None or (found.edits and not found.strays):
             return found
         more_edits = self._distinct(source, further())
         looked = self._screened(more_edits, FURTHER * left())
         agreeing = [edit for edit in more_edits if looked.known.get(edit)]
         more, _ = self._tried(source, agreeing, Screened(0), left, progress)
         tried, count = looked.seen - more.count + more.tried, len(more_edits)
-        if not more.edits:  # then for the usual ones that were left
+        if not more.edits or more.strays:  # then for the usual ones that were left
             rest = replace(screened, known={**screened.known, **dict.fromkeys(looked_at, False)})
-            found, _ = self._tried(source, edits, rest, left, progress)
-            return replace(found, tried=found.tried + tried, count=found.count + count)
+            last, _ = self._tried(source, edits, rest, left, progress)
+            found = min((last, found, more), key=lambda one: (not one.edits, one.strays))
+            return replace(found, tried=last.tried + tried, count=last.count + count)
         settled = more.settled and found.tried == found.count and looked.all
         return replace(more, tried=found.tried + tried, count=found.count + count, settled=settled)
 
@@ -171,20 +178,33 @@ class Search:
         """What comes of edits, of some of which it is known already whether they may do: these first, none that may not, and last those that hardly
         make sense; and which were looked at."""
         known = screened.known
-        edits = sorted(edits, key=lambda edit: (known.get(edit) is not True, edit in screened.unclear))
+        edits = sorted(edits, key=lambda e: (known.get(e) is not True, e in screened.unclear, e in screened.straying))
         looked_at = {edit for edit in edits if known.get(edit) is False}
         passing: list[Edit] = []
-        while remaining := self._open(edits, looked_at, passing):
+        straying: list[Edit] = []
+
+        def remain() -> list[Edit]:
+            enough = {(edit.line, edit.end) for edit in straying}
+            is_open = self._open(edits, looked_at, passing)
+            return [e for e in is_open if e not in screened.straying or (e.line, e.end) not in enough]
+
+        while remaining := remain():
             edit, tried = self._next(source, remaining, left)
             looked_at.update(tried)
             if edit is None:
                 break
             if self._also_with_others(source, edit):
-                passing = [*(one for one in passing if (one.line, one.end) != (edit.line, edit.end)), edit]
-                passing = [one for one in passing if one.rare <= _rarest(passing)]
+                into = straying if self._strays(source, edit) else passing
+                into[:] = [*(one for one in into if (one.line, one.end) != (edit.line, edit.end)), edit]
+                into[:] = [one for one in into if one.rare <= _rarest(into)]
                 progress(f"line {edit.line}: {edit.says} restores the agreement")
-        still_open = self._open(edits, looked_at, passing)
+        strays = not passing and bool(straying)
+        repaired = {(edit.line, edit.end) for edit in passing}
+        beside = [edit for edit in straying if (edit.line, edit.end) not in repaired]
+        passing += beside if strays else [edit for edit in beside if edit.rare <= _rarest(passing)][:MOST_STRAYING]
+        still_open = remain()
         found = Repaired(
+            strays=strays,
             edits=tuple(passing),
             tried=len(edits) - len(still_open),
             count=len(edits),
@@ -255,6 +275,12 @@ class Search:
         others = [replace(copy, twin=(*(copy.twin or ()), ("seed", seed))) for seed in SEEDS]
         return all(self._agrees(self.runner.run(other, self.limit)) for other in others)
 
+    def _strays(self, source: str, edit: Edit) -> bool:
+        """Whether with the change a kernel goes beyond the ends of a buffer, where it did not before. A right kernel may do so, too, and what it reads
+        there is zero; but so a change may hide a fault that is somewhere else."""
+        run = self._read(self.runner.run(self._copy(source, edit), self.limit))
+        return any(kind in HARMLESS for kind, _ in _happened(run) - _happened(self.start))
+
     def _also_larger(self, source: str, edit: Edit) -> bool:
         """Whether nothing is wrong with other sizes either; True where the script does not come so far with them."""
         sizes = [size for size in other_sizes(source) if all(size[:2] != change[:2] for change in edit.changes)]
@@ -282,8 +308,11 @@ class Search:
 
 def _worst(run: TwinRun) -> set[tuple[str, str]]:
     """What no right kernel does, by kind and buffer."""
-    found = {(str(h.get("kind")), str(h.get("buffer"))) for h in run.happenings}
-    return {(kind, buffer) for kind, buffer in found if kind not in HARMLESS}
+    return {(kind, buffer) for kind, buffer in _happened(run) if kind not in HARMLESS}
+
+
+def _happened(run: TwinRun) -> set[tuple[str, str]]:
+    return {(str(h.get("kind")), str(h.get("buffer"))) for h in run.happenings}
 
 
 def _vanished(start: TwinRun, run: TwinRun) -> bool:

@@ -20,12 +20,13 @@ MANY = 4
 @dataclass
 class Screened:
     """Which edits make what a script compares agree, and which do not; of the others nothing is known. `seen` of `count` were looked at, those in
-    `unclear` in vain: most of them make no sense."""
+    `unclear` in vain: most of them make no sense. With those in `straying` a kernel goes beyond the ends of a buffer, where it did not before."""
 
     count: int
     known: dict[Edit, bool] = field(default_factory=dict)
     seen: int = 0
     unclear: set[Edit] = field(default_factory=set)
+    straying: set[Edit] = field(default_factory=set)
 
     @property
     def all(self) -> bool:
@@ -70,7 +71,8 @@ def _look(shown: Shown, runner: ScriptRunner, edits: Sequence[Edit], found: Scre
     for event in read_events(shown.directory):
         if event["type"] == "screen":
             found.seen += event["seen"]
-            told = {word: whole(event[word], runner.blob) for word in ("agrees", "differs", "unknown")}
+            told = {word: whole(event[word], runner.blob) for word in ("agrees", "strays", "differs", "unknown")}
+            found.straying.update(edits[number] for number in told["strays"])
             found.unclear.update(edits[number] for number in told["unknown"])
             found.known.update({edits[number]: True for number in told["agrees"]})
             found.known.update({edits[number]: False for number in told["differs"]})

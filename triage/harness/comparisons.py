@@ -421,18 +421,28 @@ class Comparisons:
             return next((comparison.id for comparison in reversed(decided) if not comparison.matched), None)
         bounds = decision.bounds()
         near, met = self._apart(decision, bounds), self._met_apart(decision, bounds)
-        # of two results that were compared with each other, none is the expected one
-        pairs = near.get(1), met.get(1), near.get(0), met.get(0), near.get(2)
+        together = self._apart(decision, bounds, together=True)
+        # what was handed to one function was perhaps not compared; of two results that were compared with each other, none is the expected one
+        pairs = (
+            near.get(1),
+            met.get(1),
+            together.get(1),
+            near.get(0),
+            together.get(0),
+            met.get(0),
+            near.get(2),
+            together.get(2),
+        )
         chosen = next((pair for pair in pairs if pair is not None), None)
         return None if chosen is None else self._own(decision, *chosen)
 
-    def _apart(self, decision: Any, bounds: list[float]) -> dict[int, tuple[Any, ...]]:
-        """The first pair that the statements of a decision look at and that differs, by how many of the two a launch wrote: none if it was computed
-        from what one wrote."""
+    def _apart(self, decision: Any, bounds: list[float], together: bool = False) -> dict[int, tuple[Any, ...]]:
+        """The first pair that the statements of a decision subtract or compare, or hand to one function `together`, and that differs, by how many of the
+        two a launch wrote: none if it was computed from what one wrote."""
         from . import mismatch
 
         found: dict[int, tuple[bool, tuple[Any, ...]]] = {}
-        for operands in decision.operands():
+        for operands in (operands for operands in decision.operands() if operands.together is together):
             if any(map(self.is_made_up, (operands.one, operands.other))):
                 break
             actual, expected = tensor_of(operands.one), tensor_of(operands.other)

@@ -152,7 +152,10 @@ class Decision:
                     if all(hasattr(value, "shape") and hasattr(value, "dtype") for value in values):
                         steps = (Step(one, step.frame, step.past), Step(other, step.frame, step.past))
                         compares = isinstance(node, ast.Compare)
-                        yield Operands(*values, steps, exact=compares, bounded=compares and _bounds(node))
+                        together = isinstance(node, ast.Call) and called(node) != "sub"
+                        yield Operands(
+                            *values, steps, exact=compares, bounded=compares and _bounds(node), together=together
+                        )
 
     def _nearest(self) -> list[Step]:
         return sorted(self.steps, key=lambda step: step.past)
@@ -161,13 +164,14 @@ class Decision:
 @dataclass(frozen=True)
 class Operands:
     """Two tensors or arrays whose difference was looked at; `exact`: by `==` and the like. `bounded`: by `<` and the like, as an error and what it may
-    be are."""
+    be are. `together`: both were handed to one function, which may as well be a kernel as a check."""
 
     one: Any
     other: Any
     steps: tuple[Step, Step]
     exact: bool
     bounded: bool
+    together: bool = False
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,7 @@ class Replay:
         if not self._launches:
             raise NotFollowed("no launch leads to what is compared")
         whole = self._all({id(launch.func): launch.func for launch in self._launches})
+        self._strayed = {launch.order: launch.strays for launch in self._launches}
         self._whole = target.taken(whole)
         if not target.differs(self._whole):
             raise NotFollowed("computed again, nothing is wrong")
@@ -125,6 +126,11 @@ class Replay:
         except Exception:  # noqa: BLE001 - see below
             # whatever the frontend or the interpreter say of a text that makes no sense: the script itself is asked, which says it in full
             return None
+
+    @property
+    def strays(self) -> bool:
+        """Whether with the change that was looked at last a launch went beyond the ends of a buffer, where it did not before."""
+        return any(launch.strays - self._strayed[launch.order] for launch in self._launches)
 
     def _changed(self, parts: Sequence[rebuilt.Part]) -> dict[int, Any]:
         """The kernels that change, by what they were. Raises `NotRebuilt`."""

@@ -34,7 +34,7 @@ DEATHS = 50
 #: a changed script may take so many times as long as the unchanged one, and so many seconds at least
 PATIENCE, SHORTEST = 6.0, 2.0
 #: what a verdict is called
-AGREES, DIFFERS, UNKNOWN, UNMADE = b"+", b"-", b"?", b"."
+AGREES, STRAYS, DIFFERS, UNKNOWN, UNMADE = b"+", b"~", b"-", b"?", b"."
 
 
 class Screening:
@@ -180,7 +180,7 @@ class Screening:
             return
         edits = self.asked["edits"]
         until = began + float(self.asked["seconds"])
-        found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: [], UNMADE: []}
+        found: dict[bytes, list[Any]] = {verdict: [] for verdict in (AGREES, STRAYS, DIFFERS, UNKNOWN, UNMADE)}
         seen = deaths = 0
         while seen < len(edits) and deaths < DEATHS and time.monotonic() < until:
             for verdict in self._in_fork(lambda start=seen: _verdicts(looking, edits[start:], until)):  # type: ignore[misc]
@@ -217,13 +217,15 @@ class Screening:
             self._told_by.close()
         if not self._told:
             why = self._why or "nothing found the result of a launch wrong"
-            self.context.emit("screen", agrees=[], differs=[], unknown=[], unmade=[], seen=0, why=why, seconds=0.0)
+            self.context.emit(
+                "screen", agrees=[], strays=[], differs=[], unknown=[], unmade=[], seen=0, why=why, seconds=0.0
+            )
 
     def _tell(self, found: dict[bytes, list[Any]], seen: int, seconds: float) -> None:
         self._told = True
         self.context.emit(
-            "screen", agrees=found[AGREES], differs=found[DIFFERS], unknown=found[UNKNOWN], unmade=found[UNMADE], seen=seen,
-            seconds=round(seconds, 3),
+            "screen", agrees=found[AGREES] + found[STRAYS], strays=found[STRAYS], differs=found[DIFFERS], unknown=found[UNKNOWN],
+            unmade=found[UNMADE], seen=seen, seconds=round(seconds, 3),
         )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------- launches alone
@@ -270,7 +272,7 @@ class Screening:
         unchanged = self._go_on_with([], float(self.asked["limit"]))
         if self._parts is not None:
             return
-        found: dict[bytes, list[Any]] = {AGREES: [], DIFFERS: [], UNKNOWN: [], UNMADE: []}
+        found: dict[bytes, list[Any]] = {verdict: [] for verdict in (AGREES, STRAYS, DIFFERS, UNKNOWN, UNMADE)}
         seen = 0
         if not unchanged.startswith(DIFFERS):
             self._why = "run again, the script does not fail"
@@ -349,6 +351,7 @@ def _verdicts(looking: replay.Replay, edits: Sequence[Any], until: float) -> Ite
         if time.monotonic() > until:
             return
         try:
-            yield {True: AGREES, False: DIFFERS, None: UNKNOWN}[looking.agrees(parts)]
+            verdict = {True: AGREES, False: DIFFERS, None: UNKNOWN}[looking.agrees(parts)]
+            yield STRAYS if verdict == AGREES and looking.strays else verdict
         except rebuilt.NotRebuilt:
             yield UNMADE

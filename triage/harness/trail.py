@@ -23,6 +23,8 @@ from . import independent
 MOST_BYTES, MOST_STEPS = 256 << 20, 5_000
 #: a changed kernel may do so many times the work of the unchanged one, and a little
 MORE_WORK, LITTLE_WORK = 4.0, 1e6
+#: what a kernel does there that goes beyond the ends of a buffer
+BEYOND = ("oob-read", "oob-write")
 #: what a step leaves, or begins with, by position
 Memories = Mapping[int, numpy.ndarray]
 
@@ -92,6 +94,8 @@ class Launch(Step):
     ) -> None:
         self.number, self.func, self.fresh, self.written = number, func, frozenset(fresh), tuple(written)
         self.cost = 0.0
+        #: where the last computation went beyond the ends of buffers of the kernel
+        self.strays: frozenset[tuple[str, str]] = frozenset()
         own = {n: array for n, array in enumerate(arrays) if isinstance(array, numpy.ndarray)}
         if any(not array.flags.c_contiguous or not array.flags.writeable for array in own.values()):
             raise NotFollowed("an argument is not contiguous")
@@ -128,7 +132,8 @@ class Launch(Step):
         from . import twin
 
         arrays = self.begin(linked)
-        twin.run(func, arrays, limit=MORE_WORK * self.cost + LITTLE_WORK, fresh=self.fresh, only=only)
+        outcome = twin.run(func, arrays, limit=MORE_WORK * self.cost + LITTLE_WORK, fresh=self.fresh, only=only)
+        self.strays = frozenset((one.kind, one.buffer) for one in outcome.happenings if one.kind in BEYOND)
         return {position: octets(arrays[position]) for position in self.written}
 
     def same_otherwise(self, told: independent.Told, seconds: float) -> bool:

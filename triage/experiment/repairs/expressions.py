@@ -103,6 +103,8 @@ def _operator(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -
     _brought_together(draft, statement, node)
     _left_out(draft, statement, node, index)
     _divisions(draft, statement, node, index)
+    if isinstance(node.op, ast.Add):
+        _inverted(draft, statement, node)
     if isinstance(node.op, (ast.Add, ast.Sub)):
         _both_signs(draft, statement, node)
         _moved_in(draft, statement, node)
@@ -182,6 +184,22 @@ def _divisions(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) 
         for size in draft.scope.alike(right, statement):
             draft.swap(statement, node.right, f"({size} * {right})", "offset", LESS_USUAL)
             draft.swap(statement, node, f"{left} // ({size} // {right})", "offset", RARE)
+
+
+def _inverted(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:
+    """`x % a * b + x // a` as `x % b * a + x // b`: places that are exchanged the other way round, from packed to plain."""
+    draft.family = "inverted"
+    for times, quotient in ((node.left, node.right), (node.right, node.left)):
+        if not (isinstance(times, ast.BinOp) and isinstance(times.op, ast.Mult)):
+            continue
+        for rest, factor in ((times.left, times.right), (times.right, times.left)):
+            parts = (rest, ast.Mod), (quotient, ast.FloorDiv)
+            if all(isinstance(part, ast.BinOp) and isinstance(part.op, kind) for part, kind in parts):
+                x, a, other_x, other_a = (draft.text.of(p) for part, _ in parts for p in (part.left, part.right))  # type: ignore[attr-defined]
+                b = held(factor, draft.text.of(factor))
+                if (x, a) == (other_x, other_a) and a != b:
+                    x, a = held(rest.left, x), held(rest.right, a)  # type: ignore[attr-defined]
+                    draft.swap(statement, node, f"({x} % {b} * {a} + {x} // {b})", "index", LESS_USUAL)
 
 
 def _both_signs(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:

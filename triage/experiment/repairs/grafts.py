@@ -180,16 +180,28 @@ def _compared(draft: Draft, statement: ast.stmt, donors: Donors, node: ast.Compa
 # -------------------------------------------------------------------------------------------------------------- values
 
 
+def _is_part_of_counter(node: ast.expr, counter: ast.expr) -> bool:
+    """Whether a node is `counter // size` or `counter % size`."""
+    divides = isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod))
+    return divides and ast.unparse(node.left) == ast.unparse(counter)  # type: ignore[attr-defined]
+
+
 def _completed(
     draft: Draft, statement: ast.stmt, donors: Donors, node: ast.expr, parent: ast.AST | None, index: bool
 ) -> None:
     """An operand alone where elsewhere something is computed with it."""
     draft.family = "whole"
     lane = isinstance(node, ast.Name) and node.id in donors.lanes
-    if lane or (isinstance(parent, (ast.Attribute, ast.Call)) and node is getattr(parent, "func", None)):
+    if isinstance(parent, (ast.Attribute, ast.Call)) and node is getattr(parent, "func", None):
         return
     beside = draft.text.of(parent) if parent is not None else ""
-    for part in donors.wholes.get(draft.text.of(node), [])[:NEAREST]:
+    parts = donors.wholes.get(draft.text.of(node), [])
+    if lane:  # a row of a tile that is a token and a head: the token or the head alone
+        for part in (part for part in parts if _is_part_of_counter(part.node, node)):
+            if part.text != beside and donors.available(part.names, statement):
+                draft.swap(statement, node, f"({part.text})", "index", LESS_USUAL)
+        return
+    for part in parts[:NEAREST]:
         if part.text != beside and draft.text.of(node) != part.text and donors.available(part.names, statement):
             size = isinstance(node, ast.Name) and node.id in draft.scope.sizes
             kind = "offset" if index else "scale" if size else MOVABLE

@@ -38,6 +38,16 @@ def edit_subscript(draft: Draft, statement: ast.stmt, node: ast.Subscript) -> No
                 draft.swap(statement, start, new, "offset", LESS_USUAL)
         if isinstance(node.value, ast.Name):
             _moved_on(draft, statement, node, one)
+    _first(draft, statement, node)
+
+
+def _first(draft: Draft, statement: ast.stmt, node: ast.Subscript) -> None:
+    """The first element for all, where each block or lane reads one of its own: a pivot, a level, a scale."""
+    draft.family = "first"
+    for index in indices_of(node) if _is_memory(draft, node) and isinstance(node.ctx, ast.Load) else ():
+        if isinstance(index, (ast.Name, ast.BinOp)):
+            lane = draft.text.of(index) in draft.scope.counters
+            draft.swap(statement, index, "0", "offset", RARE if lane else LESS_USUAL)
 
 
 def _moved_on(draft: Draft, statement: ast.stmt, node: ast.Subscript, index: ast.expr) -> None:
@@ -122,11 +132,12 @@ def edit_of_another_size(draft: Draft, statement: ast.stmt, node: ast.Name) -> N
 def edit_for_another(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
     """What a name was bound to, computed for another index: a row's degree or scale where that of its neighbour is meant."""
     draft.family = "another"
-    value = _spelled_out(draft, node, statement, DEEP)
+    through = [node.id]
+    value = _spelled_out(draft, node, statement, DEEP, through)
     if value is None or not any(isinstance(inner, ast.Subscript) for inner in ast.walk(value)):
         return
     text = ast.unparse(value)
-    counted = [name for name in dict.fromkeys(draft.scope.scalars) if name not in names_in(value)]
+    counted = [name for name in dict.fromkeys(draft.scope.scalars) if name not in {*names_in(value), *through}]
     for own in sorted(names_in(value) & {*draft.scope.scalars, *draft.scope.counters}):
         for other in counted[:ALTERNATIVES]:
             if draft.scope.definition(other, statement) is not None:
@@ -134,8 +145,9 @@ def edit_for_another(draft: Draft, statement: ast.stmt, node: ast.Name) -> None:
                 draft.swap(statement, node, f"({new})", "index", LESS_USUAL)
 
 
-def _spelled_out(draft: Draft, node: ast.Name, statement: ast.stmt, deep: int) -> ast.expr | None:
-    """What a named value was computed of, with the named values in that spelled out, too, but for indices; None where nothing is known."""
+def _spelled_out(draft: Draft, node: ast.Name, statement: ast.stmt, deep: int, through: list[str]) -> ast.expr | None:
+    """What a named value was computed of, with the named values in that spelled out, too, but for indices; None where nothing is known.
+    `through` gets the names that are spelled out."""
     value = draft.scope.definition(node.id, statement) if node.id in draft.scope.scalars and deep else None
     if value is None:
         return None
@@ -144,8 +156,11 @@ def _spelled_out(draft: Draft, node: ast.Name, statement: ast.stmt, deep: int) -
 
     class Spelling(ast.NodeTransformer):
         def visit_Name(self, name: ast.Name) -> ast.expr:
-            inner = None if id(name) in within else _spelled_out(draft, name, statement, deep - 1)
-            return name if inner is None else inner
+            inner = None if id(name) in within else _spelled_out(draft, name, statement, deep - 1, through)
+            if inner is None:
+                return name
+            through.append(name.id)
+            return inner
 
     return Spelling().visit(value)  # type: ignore[no-any-return]
 
