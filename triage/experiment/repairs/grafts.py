@@ -427,6 +427,10 @@ def edit_factory(draft: Draft, statement: ast.stmt) -> None:
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
         return
     value, own = statement.value, statement.targets[0].id
+    if _is_share(value):  # the last tile of a share would run into the next one
+        whole = draft.text.of(value)
+        for tile in [size for size in draft.scope.given if size in _sizes_of_tiles(draft) - names_in(value)]:
+            draft.swap(statement, value, f"({whole} + {tile} - 1) // {tile} * {tile}", "bounds", LESS_USUAL)
     if isinstance(value, (ast.Tuple, ast.List, ast.Dict, ast.Call, ast.Lambda, ast.JoinedStr)):
         return
     whole, used = draft.text.of(value), names_in(value)
@@ -443,6 +447,21 @@ def edit_factory(draft: Draft, statement: ast.stmt) -> None:
     for size in (size for size in draft.scope.given if size not in used and size != own):
         new = f"({whole}) * {size}" + ("**-0.5" if real else "")
         draft.swap(statement, value, new, "scale", LESS_USUAL)
+
+
+def _is_share(value: ast.expr) -> bool:
+    """Whether a value is `A // n`, rounded down or up."""
+    return any(
+        isinstance(n.op, ast.FloorDiv) if isinstance(n, ast.BinOp) else called(n) == "ceildiv"
+        for n in ast.walk(value)
+        if isinstance(n, (ast.BinOp, ast.Call))
+    )
+
+
+def _sizes_of_tiles(draft: Draft) -> set[str]:
+    """The names in the shapes of the buffers that the kernels allocate."""
+    shapes = (call.args[0] for call in draft.scope.buffers.values() if call.args)
+    return {name for shape in shapes for name in names_in(shape)}
 
 
 def edit_loads(draft: Draft, statement: ast.stmt, donors: Donors) -> list[ast.expr]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import itertools
 
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.syntax import called
+from triage.experiment.repairs.edit import LESS_USUAL
+from triage.experiment.repairs.syntax import called, names_in
 
 
 def edit_sums(draft: Draft, kernel: ast.With) -> None:
@@ -14,6 +16,7 @@ def edit_sums(draft: Draft, kernel: ast.With) -> None:
         for statement in (s for s in ast.walk(kernel) if isinstance(s, ast.stmt)):
             _sum(draft, statement, f"{factor}[i]")
             _product(draft, statement, f"{factor}[i]")
+    _crossed(draft, kernel)
     read = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name)} - _only_written(kernel)
     for idle in [name for name in draft.scope.buffers if name not in read]:
         origin = _copied_from(kernel, idle)
@@ -23,6 +26,31 @@ def edit_sums(draft: Draft, kernel: ast.With) -> None:
             for factor in factors:
                 _sum(draft, statement, factor)
                 _product(draft, statement, factor)
+
+
+def _crossed(draft: Draft, kernel: ast.With) -> None:
+    """A sum so far with another one times how far a maximum or mean has moved: of `sum(p * (x - m))`, `sum(p)` times that."""
+    draft.family = "crossed"
+    sums: dict[str, list[tuple[ast.Assign, ast.Subscript]]] = {}
+    for statement in (s for s in ast.walk(kernel) if isinstance(s, ast.Assign)):
+        target = draft.text.of(statement.targets[0])
+        loads = [n for n in ast.walk(statement.value) if isinstance(n, ast.Subscript) and draft.text.of(n) == target]
+        if len(loads) == 1 and isinstance(statement.targets[0], ast.Subscript):
+            sums.setdefault(target, []).append((statement, loads[0]))
+    moved = {
+        draft.text.of(n): names_in(n.left.slice)
+        for n in ast.walk(kernel)
+        if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub)
+        and isinstance(n.left, ast.Subscript) and isinstance(n.right, ast.Subscript)
+        and draft.text.of(n.left.slice) == draft.text.of(n.right.slice)
+    }  # fmt: skip
+    for target, grown in sums.items():
+        for statement, own in grown:
+            index = names_in(own.slice)
+            for other, by in itertools.product([name for name in sums if name != target], moved):
+                if moved[by] == index and names_in(ast.parse(other, mode="eval").body) >= index:
+                    for sign in "+-":
+                        draft.swap(statement, own, f"({target} {sign} {other} * ({by}))", "reduction", LESS_USUAL)
 
 
 def _factors(draft: Draft) -> list[str]:
