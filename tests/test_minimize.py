@@ -111,7 +111,8 @@ def test_an_output_that_cannot_be_written_is_bad_usage(output: str, tmp_path: Pa
     assert done.returncode == 2 and "-o" in done.stderr
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_after_kills_the_same_command_ends_with_the_same_text(seed: int, tmp_path: Path) -> None:
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     for folder in (straight, killed):

@@ -281,12 +281,14 @@ def test_lower_alone_is_told(observe):
 @pytest.mark.parametrize(
     ("target", "env", "subject", "arch", "requested"),
     [
-        ("'auto'", {}, {}, "sm_90a", "auto"),
+        pytest.param("'auto'", {}, {}, "sm_90a", "auto", marks=pytest.mark.slow),
         ("'cuda'", {}, {}, "sm_90a", "cuda"),
-        ("'cuda'", {}, {"arch": "sm_80", "arch_source": "argument"}, "sm_80", "cuda"),
+        pytest.param(
+            "'cuda'", {}, {"arch": "sm_80", "arch_source": "argument"}, "sm_80", "cuda", marks=pytest.mark.slow
+        ),
         ("{'kind': 'cuda', 'arch': 'sm_80'}", {}, {}, "sm_80", {"kind": "cuda", "arch": "sm_80"}),
         ("None", {"TILELANG_DEFAULT_TARGET": '{"kind": "cuda", "arch": "sm_89"}'}, {}, "sm_89", None),
-        ("None", {"TILELANG_DEFAULT_TARGET": "auto"}, {}, "sm_90a", "auto"),
+        pytest.param("None", {"TILELANG_DEFAULT_TARGET": "auto"}, {}, "sm_90a", "auto", marks=pytest.mark.slow),
     ],
 )
 def test_the_target_is_pinned(observe, target, env, subject, arch, requested):

@@ -183,7 +183,7 @@ def test_a_right_kernel_comes_to_all_stages(compared, text: str, function: str, 
             marks=pytest.mark.slow,
         ),
         (ATTENTION, "weighted", "T.exp(m[i] - new[i])", "T.exp(new[i] - m[i])", "T.exp(new[i]"),
-        (ATTENTION, "weighted", "o[i, j] * fade[i]", "o[i, j] * 1.0", "* 1.0"),
+        pytest.param(*(ATTENTION, "weighted", "o[i, j] * fade[i]", "o[i, j] * 1.0", "* 1.0"), marks=pytest.mark.slow),
         pytest.param(
             *(ATTENTION, "weighted", "T.exp(s[i, j] - m[i])", "T.exp(s[i, j] - m[0])", "m[0]"), marks=pytest.mark.slow
         ),
@@ -208,8 +208,8 @@ def test_what_no_stage_tells_of_may_be_wrong_instead(compared) -> None:
     [
         ("returns", "something else than pairs"),
         pytest.param("nothing", "yields nothing", marks=pytest.mark.slow),
-        ("unknown", "no statement of softmax.main writes 'bottom'"),
-        ("shape", "it yields a tensor of shape (32,) for x, which has (4, 32)"),
+        pytest.param("unknown", "no statement of softmax.main writes 'bottom'", marks=pytest.mark.slow),
+        pytest.param("shape", "it yields a tensor of shape (32,) for x, which has (4, 32)", marks=pytest.mark.slow),
         ("fails", "it ends with AttributeError"),
         pytest.param("words", "something else than pairs", marks=pytest.mark.slow),
         pytest.param("takes", "softmax.main has 1 input", marks=pytest.mark.slow),

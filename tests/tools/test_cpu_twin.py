@@ -75,7 +75,7 @@ def test_a_comparison_that_agrees_on_the_twin_is_said_to(tmp_path: Path) -> None
 
 def test_a_wrong_sum_is_led_back_to_its_statement(tmp_path: Path) -> None:
     wrong = SUM.replace("total[0] + s[0]", "total[0] - s[0]")
-    report = triage(tmp_path, wrong)
+    report = triage(tmp_path, wrong, "--budget", "45")
     verdict = report["verdict"]
     line = 1 + wrong.splitlines().index("                total[0] = total[0] - s[0]")
     assert verdict["category"] == "correctness" and verdict["rule"] in ("TLC051", "TLC052")
@@ -96,6 +96,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_a_check_that_has_to_fail_is_none_of_the_virtual_device(tmp_path: Path) -> None:
     report = triage(tmp_path, SUM + BLIND)
     assert report["verdict"]["state"] == "healthy"
@@ -143,6 +144,7 @@ def test_without_experiments_nothing_is_run_again(tmp_path: Path) -> None:
     assert "values were not computed" in report["verdict"]["title"]
 
 
+@pytest.mark.slow
 def test_what_is_too_large_for_the_twin_is_no_fault(tmp_path: Path) -> None:
     report = triage(tmp_path, SUM.replace("8, 96", "1 << 20, 96"))
     assert report["verdict"]["state"] == "healthy" and "values were not computed" in report["verdict"]["title"]

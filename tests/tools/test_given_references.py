@@ -120,6 +120,7 @@ def test_right_kernels_agree_and_the_report_says_with_what(tmp_path: Path) -> No
     assert not any("--reference" in line["what"] for line in verdict["not_checked"])
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_not_fit_is_said_to_be_unchecked(tmp_path: Path) -> None:
     status, report, _ = triage(tmp_path, KERNELS, *given("refs:total"))
     (line,) = [line for line in report["verdict"]["not_checked"] if "--reference" in line["what"]]

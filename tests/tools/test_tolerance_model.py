@@ -54,6 +54,7 @@ def test_a_tolerance_that_is_too_tight(observed, name, compares, rtol, atol) -> 
     assert facts["tolerance.rtol"] <= rtol and 0 < facts["tolerance.atol"] <= atol
 
 
+@pytest.mark.slow
 def test_the_tolerance_that_is_told_is_enough(observed) -> None:
     script, _ = script_of(observed, "gemm-half-output")
     _, facts = judged(script)
@@ -79,6 +80,7 @@ def test_a_wrong_kernel_is_not_within_the_model(observed, name) -> None:
         assert script.facts[about].get("mismatch.within_model") is not True and not result.hazards, result
 
 
+@pytest.mark.slow
 def test_one_fault_beside_a_tight_tolerance_keeps_the_blame_from_the_tolerance(observed) -> None:
     check = "torch.testing.assert_close(c.float(), a.float() @ b.float(), rtol=1e-6, atol=1e-6)"
     both = "print(torch.allclose(c.float(), a.float() @ b.float(), rtol=1e-6, atol=1e-6))\n    assert torch.allclose(c, 2 * c)"
@@ -96,6 +98,7 @@ def test_a_comparison_that_agrees_lets_a_tail_through(observed) -> None:
     assert hazard.at.line == script.line("torch_assert_close(add") and "the last 26 rows" in hazard.fields["where"]
 
 
+@pytest.mark.slow
 def test_outliers_without_a_place_are_not_called_a_fault(observed) -> None:
     kernel = ("rows // block_rows", "T.ceildiv(rows, block_rows)")
     spoiled = ("h + r, rtol", "(h + r) * (1 + (torch.rand(rows, cols, device='cuda') > 0.99)), rtol")

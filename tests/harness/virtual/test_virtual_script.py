@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sampling import one_in
 
 pytestmark = pytest.mark.tilelang
 
@@ -93,23 +94,30 @@ def test_a_kernel_is_launched_compared_and_benchmarked(device):
 
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
-    [
-        (
-            "kernel(a[:, :512], b)",
-            "RuntimeError",
-            "input A shape[1] violates packed ABI constraint; expected: 512, got: 1024",
-        ),
-        ("kernel(a.float(), b)", "RuntimeError", "input A dtype mismatch, expected float16"),
-        (
-            "kernel(a, b.t())",
-            "RuntimeError",
-            "input B strides[1] violates packed ABI constraint; expected: 1024, got: 1",
-        ),
-        ("kernel(a)", "ValueError", "Kernel expected 2 inputs, but 1 are provided."),
-        ("kernel(a, None)", "RuntimeError", "product.B is expected to have non-NULL pointer"),
-        ("kernel(a.cpu(), b)", "RuntimeError", "allocator anchor has the wrong device type; expected: 1, got: 2"),
-        ("kernel(a, torch.zeros(1024, 1024).half())", "RuntimeError", "input B device_type mismatch, expected cuda"),
-    ],
+    one_in(
+        2,
+        [
+            (
+                "kernel(a[:, :512], b)",
+                "RuntimeError",
+                "input A shape[1] violates packed ABI constraint; expected: 512, got: 1024",
+            ),
+            ("kernel(a.float(), b)", "RuntimeError", "input A dtype mismatch, expected float16"),
+            (
+                "kernel(a, b.t())",
+                "RuntimeError",
+                "input B strides[1] violates packed ABI constraint; expected: 1024, got: 1",
+            ),
+            ("kernel(a)", "ValueError", "Kernel expected 2 inputs, but 1 are provided."),
+            ("kernel(a, None)", "RuntimeError", "product.B is expected to have non-NULL pointer"),
+            ("kernel(a.cpu(), b)", "RuntimeError", "allocator anchor has the wrong device type; expected: 1, got: 2"),
+            (
+                "kernel(a, torch.zeros(1024, 1024).half())",
+                "RuntimeError",
+                "input B device_type mismatch, expected cuda",
+            ),
+        ],
+    ),
 )
 def test_a_wrong_call_is_reported_at_its_line(device, call, kind, words):
     text = MATMUL + (
