@@ -491,6 +491,93 @@ def test_so_are_a_part_of_a_counter_a_permutation_inverted_and_the_first_element
     assert line in put_in(PACKED, 10, 26)
 
 
+#: taps, ties, chunks, groups of rows, blocks of a list and parts of a sum
+SLIPS = """
+import tilelang.language as T
+
+
+def make(N, L, S, H, taps, splits):
+    rows = S * H
+
+    @T.prim_func
+    def main(X: T.Tensor((N, L), "float32"), Cols: T.Tensor((N,), "int32"), Y: T.Tensor((N, L), "float32")):
+        with T.Kernel(N, splits) as (b, sp):
+            x = T.alloc_fragment((32, 32), "float32")
+            best = T.alloc_fragment((32,), "float32")
+            where = T.alloc_fragment((32,), "int32")
+            total = T.alloc_fragment((32,), "float32")
+            for k in T.serial(taps):
+                kb = Cols[k]
+                for i, j in T.Parallel(32, 32):
+                    x[i, j] = x[i, j] * X[b, i + (taps - 1) - k]
+                    x[i, j] = T.if_then_else(i >= k * 8 + j, x[i, j], 0.0)
+            for k in T.serial(taps):
+                for i, j in T.Parallel(32, 32):
+                    x[i, j] = X[b, i + k]
+            for i, j in T.Parallel(32, 32):
+                x[i, j] = T.cast(x[i, j] + 0.5, "int8")
+                x[i, j] = T.if_then_else(x[i, j] == best[i], -1e30, x[i, j])
+                x[i, j] = T.sqrt(x[i, j]) / total[i]
+                x[i, j] = x[i, j] * T.exp(0.5 * (L - i))
+                x[i, j] = X[b * 32 // L, j]
+                x[i, j] = X[i % S, j]
+                Y[b, j] = X[i // H, j]
+            for i in T.Parallel(32):
+                T.atomic_add(Y[b, i], total[i] + best[i])
+    return main
+"""
+MORE_SLIPS = (
+    "x[i, j] = x[i, j] * X[b, i + k]",
+    "x[i, j] = X[b, i + (taps - 1 - k)]",
+    "x[i, j] = T.if_then_else(i >= kb * 8 + j, x[i, j], 0.0)",
+    'x[i, j] = T.cast(T.round(x[i, j]), "int8")',
+    'x[i, j] = T.if_then_else(T.cast(j, "int32") == T.cast(where[i], "int32"), -1e30, x[i, j])',
+    "x[i, j] = T.sqrt(x[i, j] / total[i])",
+    "x[i, j] = x[i, j] * T.exp(0.5 * ((L - i - 1)))",
+    "x[i, j] = X[(b * 32 + i) // L, j]",
+    "x[i, j] = X[(i // H), j]",
+    "x[i, j] = X[(i // rows), j]",
+    "T.atomic_add(Y[b, i], total[i] + T.if_then_else(sp == 0, best[i], 0))",
+)
+
+
+@pytest.mark.parametrize("line", MORE_SLIPS)
+def test_so_are_slips_that_come_with_how_a_kernel_came_to_be(line: str) -> None:
+    assert line in put_in(SLIPS, 9, 36)
+
+
+#: sums kept over tiles, and a split of the work that is no whole number of tiles
+RUNNING = """
+import tilelang.language as T
+
+
+def make(M, K, splits, block_K):
+    share = T.ceildiv(K, splits)
+
+    @T.prim_func
+    def main(X: T.Tensor((M, K), "float32"), Y: T.Tensor((M,), "float32")):
+        with T.Kernel(M) as (b,):
+            x = T.alloc_shared((32, block_K), "float32")
+            for c in T.serial(share):
+                for i in T.Parallel(32):
+                    fade[i] = T.exp(m_old[i] - m[i])
+                    t[i] = t[i] * fade[i] + tile_t[i]
+                    s[i] = s[i] * fade[i] + tile_s[i]
+    return main
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "t[i] = (t[i] + s[i] * (m_old[i] - m[i])) * fade[i] + tile_t[i]",
+        "share = (T.ceildiv(K, splits) + block_K - 1) // block_K * block_K",
+    ],
+)
+def test_so_are_a_sum_that_moves_with_another_and_shares_of_whole_tiles(line: str) -> None:
+    assert line in put_in(RUNNING, 9, 17)
+
+
 def test_what_a_name_was_computed_of_is_no_other_index_for_it() -> None:
     """`lane`, `nibble`: with these in the place of `c`, `code` would be read through two permutations."""
     last = next(n for n, text in enumerate(PACKED.splitlines(), 1) if "code * level" in text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from triage.experiment.comparisons import is_by_function
 from triage.experiment.errors import read_events
@@ -29,6 +30,8 @@ SCREENING, KEPT, FURTHER = 0.4, 0.5, 0.65
 MOST_STRAYING = 2
 #: what the last block of a right kernel does, too: TileLang reads zeros there and drops what is written
 HARMLESS = ("oob-read", "oob-write")
+#: a part of an output that no block writes
+UNWRITTEN = "never-written"
 
 
 @dataclass(frozen=True)
@@ -277,9 +280,14 @@ class Search:
 
     def _strays(self, source: str, edit: Edit) -> bool:
         """Whether with the change a kernel goes beyond the ends of a buffer, where it did not before. A right kernel may do so, too, and what it reads
-        there is zero; but so a change may hide a fault that is somewhere else."""
+        there is zero; but so a change may hide a fault that is somewhere else. That nobody writes a part of an output no such change hides."""
         run = self._read(self.runner.run(self._copy(source, edit), self.limit))
-        return any(kind in HARMLESS for kind, _ in _happened(run) - _happened(self.start))
+        before, after = _happened(self.start), _happened(run)
+        if any(kind == UNWRITTEN for kind, _ in before - after):
+            return False
+        places = _places(self.start)
+        new = [h for h in run.happenings if h.get("kind") in HARMLESS and _happening(h) not in before]
+        return any(_place(h) not in places for h in new)
 
     def _also_larger(self, source: str, edit: Edit) -> bool:
         """Whether nothing is wrong with other sizes either; True where the script does not come so far with them."""
@@ -312,7 +320,20 @@ def _worst(run: TwinRun) -> set[tuple[str, str]]:
 
 
 def _happened(run: TwinRun) -> set[tuple[str, str]]:
-    return {(str(h.get("kind")), str(h.get("buffer"))) for h in run.happenings}
+    return set(map(_happening, run.happenings))
+
+
+def _happening(happening: Mapping[str, Any]) -> tuple[str, str]:
+    return str(happening.get("kind")), str(happening.get("buffer"))
+
+
+def _places(run: TwinRun) -> set[str]:
+    return set(map(_place, run.happenings))
+
+
+def _place(happening: Mapping[str, Any]) -> str:
+    """Where beyond the ends: in a buffer of the same shape that is no other place."""
+    return f"{happening.get('kind')} {happening.get('indices')} {happening.get('extent')}"
 
 
 def _vanished(start: TwinRun, run: TwinRun) -> bool:

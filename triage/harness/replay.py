@@ -130,7 +130,12 @@ class Replay:
     @property
     def strays(self) -> bool:
         """Whether with the change that was looked at last a launch went beyond the ends of a buffer, where it did not before."""
-        return any(launch.strays - self._strayed[launch.order] for launch in self._launches)
+        for launch in self._launches:
+            before = self._strayed[launch.order]
+            known = {(kind, buffer) for kind, buffer, _ in before} | {(kind, place) for kind, _, place in before}
+            if any((kind, buffer) not in known and (kind, at) not in known for kind, buffer, at in launch.strays):
+                return True
+        return False
 
     def _changed(self, parts: Sequence[rebuilt.Part]) -> dict[int, Any]:
         """The kernels that change, by what they were. Raises `NotRebuilt`."""

@@ -94,8 +94,8 @@ class Launch(Step):
     ) -> None:
         self.number, self.func, self.fresh, self.written = number, func, frozenset(fresh), tuple(written)
         self.cost = 0.0
-        #: where the last computation went beyond the ends of buffers of the kernel
-        self.strays: frozenset[tuple[str, str]] = frozenset()
+        #: where the last computation went beyond the ends of buffers: what it did, to which buffer, and where in one of which shape
+        self.strays: frozenset[tuple[str, str, tuple[Any, ...]]] = frozenset()
         own = {n: array for n, array in enumerate(arrays) if isinstance(array, numpy.ndarray)}
         if any(not array.flags.c_contiguous or not array.flags.writeable for array in own.values()):
             raise NotFollowed("an argument is not contiguous")
@@ -133,7 +133,9 @@ class Launch(Step):
 
         arrays = self.begin(linked)
         outcome = twin.run(func, arrays, limit=MORE_WORK * self.cost + LITTLE_WORK, fresh=self.fresh, only=only)
-        self.strays = frozenset((one.kind, one.buffer) for one in outcome.happenings if one.kind in BEYOND)
+        self.strays = frozenset(
+            (one.kind, one.buffer, (one.indices, one.extent)) for one in outcome.happenings if one.kind in BEYOND
+        )
         return {position: octets(arrays[position]) for position in self.written}
 
     def same_otherwise(self, told: independent.Told, seconds: float) -> bool:

@@ -27,6 +27,7 @@ from triage.experiment.repairs.masks import edit_mask
 from triage.experiment.repairs.places import edit_place
 from triage.experiment.repairs.scope import Scope, shifts_of
 from triage.experiment.repairs.sizes import other_sizes
+from triage.experiment.repairs.slips import edit_slips
 from triage.experiment.repairs.sums import edit_sums
 from triage.experiment.repairs.syntax import OF_NUMBERS, SIMPLE, directs, expressions, launches, target_names
 from triage.experiment.repairs.synthesis import edit_freely, pairs
@@ -153,12 +154,14 @@ def _edit_block(draft: Draft, body: list[ast.stmt], donors: Donors) -> None:
         elif isinstance(statement, (ast.If, ast.While)):
             _edit_guard(draft, statement)
             edit_by_parts(draft, statement, donors, [statement.test])
+            edit_slips(draft, statement, donors, [statement.test])
         elif isinstance(statement, ast.With):
             for item in statement.items:
                 edit_expression(draft, statement, item.context_expr)
         else:
             _edit_simple(draft, statement)
             edit_by_parts(draft, statement, donors, edit_loads(draft, statement, donors))
+            edit_slips(draft, statement, donors, list(expressions(statement)))
             edit_means(draft, statement, donors, body)
             edit_tail(draft, statement)
             edit_place(draft, statement, body, number)

@@ -265,7 +265,7 @@ def _value(draft: Draft, statement: ast.stmt, node: ast.expr, around: _Around) -
     for new in _through_calls(draft, node):
         draft.swap(statement, node, new, "operator", SYNTHETIC)
     _gates(draft, statement, node, around)
-    for factor in dict.fromkeys([*around.sizes[:SIZES], LOG2_E]):
+    for factor in dict.fromkeys([*around.sizes[:SIZES], LOG2_E, "2.0"]):
         draft.swap(statement, node, f"(({old}) * {factor})", MOVABLE, SYNTHETIC)
         draft.swap(statement, node, f"(({old}) / {factor})", MOVABLE, SYNTHETIC)
     for other in around.values[:LOADS]:
