@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,13 @@ class Compared:
             wrong &= mask
         return float(wrong.sum()) > asked.spared * wrong.numel()
 
+    def is_wrong(self, mask: torch.Tensor) -> bool:
+        """Whether these elements are among the wrong ones: where the script measures an error, whether it is about as large as that of all."""
+        if self.asked.measured is None:
+            return self.differs(self.before, mask)
+        part, whole = mismatch.measures(self.before[mask], self.expected[mask]), self._measured_before
+        return not math.isfinite(part[0]) if not math.isfinite(whole[0]) else part[0] > mismatch.LARGE * whole[0]
+
     def _mended(self, values: torch.Tensor, mask: torch.Tensor | None, bounds: Sequence[float]) -> bool:
         if mask is None:
             return mismatch.mended(self._measured_before, mismatch.measures(values, self.expected), bounds)
@@ -80,9 +88,10 @@ class Compared:
 
 def compared(
     steps: trail.Trail, actual: torch.Tensor, output: torch.Tensor | None, expected: torch.Tensor, asked: Asked
-) -> Compared:
-    """How the compared tensor `actual` comes of what launches wrote: as a copy of their `output`, or by itself. Raises `NotFollowed`."""
-    for tensor in (one for one in (output, actual) if one is not None and one.numel() == actual.numel()):
+) -> Iterator[Compared]:
+    """How the compared tensor `actual` comes of what launches wrote: by itself, else as a copy of their `output`, which the same values
+    make it, whatever else has a part in it."""
+    for tensor in (one for one in (actual, output) if one is not None and one.numel() == actual.numel()):
         storage = tensor.untyped_storage()
         now = trail.memory(storage)
         link = steps.link((int(storage.data_ptr()), int(storage.nbytes())), now)
@@ -91,8 +100,7 @@ def compared(
         form = trail.Form.of(tensor)
         found = Compared(link, now.copy(), form, tuple(actual.shape), actual.dtype, expected, asked)
         if mismatch.same_values(found.before, actual):
-            return found
-    raise NotFollowed("nothing tells how the compared tensor comes of what launches wrote")
+            yield found
 
 
 class Replay:
@@ -215,7 +223,8 @@ class Replay:
             written = memory != self._unwritten
             if (memory[written] != whole[written]).any():
                 return None
-            if bool(self._written(memory).any()) and self._block_differs(memory):
+            mask = self._written(memory)
+            if bool(mask.any()) and self.target.is_wrong(mask) and self._block_differs(memory):
                 return block
         return None
 

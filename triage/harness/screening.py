@@ -168,13 +168,9 @@ class Screening:
         try:
             spared, nan = float(bounds.get("max_mismatched_ratio") or 0.0), bool(bounds.get("equal_nan"))
             asked = replay.Asked(rtol, atol, nan, turned, spared, None if measured is None else tuple(measured))
-            target = replay.compared(self._trail, actual, output, expected, asked)
             if not self._told_by.is_met(expected, limit):
                 raise trail.NotFollowed("what is expected depends on a result, or is not compared whatever that is")
-            steps = trail.leading_to(target.link, self._told_by, limit)
-            funcs = {id(step.func): step.func for step in steps if isinstance(step, trail.Launch)}
-            kernels = [rebuilt.Kernel(func, self.names, self.script) for func in funcs.values()]
-            looking = replay.Replay(steps, kernels, target)
+            looking = self._looking_at(replay.compared(self._trail, actual, output, expected, asked), limit)
         except (trail.NotFollowed, rebuilt.NotRebuilt) as why:
             self._why = str(why)
             return
@@ -189,6 +185,20 @@ class Screening:
             if seen < len(edits) and time.monotonic() < until:
                 deaths, seen = deaths + 1, seen + 1
         self._tell(found, seen, time.monotonic() - began)
+
+    def _looking_at(self, targets: Iterator[replay.Compared], limit: float) -> replay.Replay:
+        """What can be computed again of the first target of which that is known. Raises `NotFollowed` or `NotRebuilt` of the last."""
+        assert self._told_by is not None
+        why: Exception = trail.NotFollowed("nothing tells how the compared tensor comes of what launches wrote")
+        for target in targets:
+            try:
+                steps = trail.leading_to(target.link, self._told_by, limit)
+                funcs = {id(step.func): step.func for step in steps if isinstance(step, trail.Launch)}
+                kernels = [rebuilt.Kernel(func, self.names, self.script) for func in funcs.values()]
+                return replay.Replay(steps, kernels, target)
+            except (trail.NotFollowed, rebuilt.NotRebuilt) as error:
+                why = error
+        raise why
 
     def ended(self, error: BaseException | None) -> None:
         """The script came to its end. A fork says what that means, and is done."""

@@ -18,7 +18,16 @@ from triage.experiment.repairs.blocks import edit_block_place
 from triage.experiment.repairs.bounds import edit_grid, edit_loop
 from triage.experiment.repairs.donors import Donors
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import KINDS, LESS_USUAL, MOVABLE, SYNTHETIC, Edit, in_order, throughout
+from triage.experiment.repairs.edit import (
+    KINDS,
+    LESS_USUAL,
+    MOVABLE,
+    SYNTHETIC,
+    Edit,
+    in_neighbours,
+    in_order,
+    throughout,
+)
 from triage.experiment.repairs.expressions import edit_expression
 from triage.experiment.repairs.grafts import edit_by_parts, edit_factory, edit_loads, edit_means, edit_tail
 from triage.experiment.repairs.host import host_edits
@@ -55,7 +64,7 @@ def edits(source: str, lines: Iterable[int], patterns: Sequence[str] = (), wrong
         function = draft.scope.function
         own = range(function.lineno, (function.end_lineno or function.lineno) + 1)
         later.update(own if wrong and not set(wrong) & set(own) else ())
-    return in_order(_distinct(found), patterns, later)
+    return _distinct(in_order(found, patterns, later))
 
 
 def further_edits(source: str, lines: Iterable[int], usual: Sequence[Edit], patterns: Sequence[str] = ()) -> list[Edit]:
@@ -133,7 +142,7 @@ def _edits_of(draft: Draft) -> list[Edit]:
     for statement in draft.scope.beside():
         _edit_simple(draft, statement)
         edit_factory(draft, statement)
-    return [*draft.found, *throughout(draft.found)]
+    return [*draft.found, *throughout(draft.found), *in_neighbours(draft.found)]
 
 
 def _edit_defaults(draft: Draft) -> None:

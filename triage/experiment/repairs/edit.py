@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +26,8 @@ HINTS = {
     "zero": ("bounds", "index", "condition", "statement"),
     "periodic": ("index", "bounds", "offset"),
 }
+#: the kinds that say which elements are meant
+OF_PLACES = ("index", "offset", "transposition")
 #: how usual a slip is: authors make it often, sometimes, or hardly ever
 USUAL, LESS_USUAL, RARE = 0, 1, 2
 #: … and what nobody thought of as a slip: put together from the names around, or two slips at once
@@ -86,6 +88,26 @@ def throughout(edits: Sequence[Edit]) -> list[Edit]:
             rare = min(RARE, min(edit.rare for edit in same) + 1)
             found.append(Edit(line, end, kind, f"{says} throughout", changes, rare, "throughout"))
     return found
+
+
+def in_neighbours(edits: Sequence[Edit]) -> list[Edit]:
+    """Where two statements, one behind the other, say the same, and it is edited alike: both at once, as the loads of two operands are."""
+    single = [edit for edit in edits if len(edit.changes) == 1 and edit.rare <= LESS_USUAL and edit.kind in OF_PLACES]
+    turns: Counter[tuple[int, str, str]] = Counter()
+    ending: dict[tuple[int, str, str, int], Edit] = {}
+    starting: dict[tuple[int, str, str, int], Edit] = {}
+    for edit in single:  # which a statement may say several times
+        turn = turns[edit.line, edit.kind, edit.says]
+        turns[edit.line, edit.kind, edit.says] += 1
+        ending[edit.end + 1, edit.kind, edit.says, turn] = edit
+        starting[edit.line, edit.kind, edit.says, turn] = edit
+    return [
+        Edit(
+            one.line, one.end, one.kind, f"{one.says} here and in the next statement", (*one.changes, *starting[key].changes), RARE,
+            "neighbours",
+        )
+        for key, one in ending.items() if key in starting
+    ]  # fmt: skip
 
 
 def in_order(edits: Sequence[Edit], patterns: Sequence[str], later: Collection[int] = ()) -> list[Edit]:

@@ -101,7 +101,12 @@ class Scope:
     def scalars(self) -> list[str]:
         """Values that a statement of a kernel gives a name: loaded or computed."""
         named = (name for one in self.bodies for name in self._named(one))
-        return list(dict.fromkeys(name for name in named if name not in self.buffers))
+        return list(dict.fromkeys(name for name in named if name not in self.buffers or self._is_counter(name)))
+
+    def _is_counter(self, name: str) -> bool:
+        """Whether it is a variable of whole numbers."""
+        made = self.buffers[name]
+        return called(made) == "alloc_var" and bool(made.args) and "int" in ast.unparse(made.args[0])
 
     @functools.cached_property
     def sizes(self) -> list[str]:

@@ -8,7 +8,7 @@ import itertools
 
 from triage.experiment.repairs.donors import Donors, rank
 from triage.experiment.repairs.draft import Draft
-from triage.experiment.repairs.edit import LESS_USUAL, RARE
+from triage.experiment.repairs.edit import LESS_USUAL, MOVABLE, RARE
 from triage.experiment.repairs.scope import ALTERNATIVES
 from triage.experiment.repairs.syntax import OPERATORS, called, held, indices_of, names_in, operation, terms_of, walk
 
@@ -30,6 +30,8 @@ def edit_slips(draft: Draft, statement: ast.stmt, donors: Donors, roots: list[as
                 _taken_in(draft, statement, node, index)
                 if not index:
                     _one_off(draft, statement, node)
+            elif isinstance(node, ast.Call):
+                _doubled(draft, statement, node)
             elif isinstance(node, ast.Name):
                 _looked_up(draft, statement, donors, node)
             elif isinstance(node, ast.Compare):
@@ -45,6 +47,15 @@ def _rounded(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:
         if isinstance(half, ast.Constant) and half.value == 0.5:
             draft.swap(statement, node, f"T.round({draft.text.of(value)})", "operator", LESS_USUAL)
             draft.swap(statement, node, f"T.floor({draft.text.of(node)})", "operator", RARE)
+
+
+def _doubled(draft: Draft, statement: ast.stmt, node: ast.Call) -> None:
+    """Twice or half the argument of an exponential: `1 + tanh(u)` is twice the logistic function of twice `u`."""
+    draft.family = "doubled"
+    if called(node) in ("exp", "exp2", "tanh", "sigmoid") and len(node.args) == 1:
+        for factor in ("2.0", "0.5"):
+            new = f"{factor} * ({draft.text.of(node.args[0])})"
+            draft.swap(statement, node.args[0], new, MOVABLE, LESS_USUAL)
 
 
 def _reversed(draft: Draft, statement: ast.stmt, index: ast.expr) -> None:
