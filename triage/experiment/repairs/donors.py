@@ -149,6 +149,16 @@ class Donors:
                 found.setdefault((symbol, text), Part(text, symbol, frozenset(names_in(node.right)), node.right))
         return list(found.values())
 
+    @functools.cached_property
+    def counts_of_elements(self) -> list[Part]:
+        """Products of sizes and counters: how many elements there are."""
+        found: dict[str, Part] = {}
+        for node in self._computed():
+            if isinstance(node.op, ast.Mult) and all(isinstance(side, ast.Name) for side in (node.left, node.right)):
+                text = self.text.of(node)
+                found.setdefault(text, Part(text, "*", frozenset(names_in(node)), node))
+        return list(found.values())
+
     def _computed(self) -> Iterator[ast.BinOp]:
         for node in ast.walk(self.scope.function):
             if isinstance(node, ast.BinOp) and type(node.op) in SIGNS:

@@ -92,7 +92,7 @@ def throughout(edits: Sequence[Edit]) -> list[Edit]:
 
 def in_neighbours(edits: Sequence[Edit]) -> list[Edit]:
     """Where two statements, one behind the other, say the same, and it is edited alike: both at once, as the loads of two operands are."""
-    single = [edit for edit in edits if len(edit.changes) == 1 and edit.rare <= LESS_USUAL and edit.kind in OF_PLACES]
+    single = [edit for edit in edits if len(edit.changes) == 1 and edit.kind in OF_PLACES and _is_likely(edit)]
     turns: Counter[tuple[int, str, str]] = Counter()
     ending: dict[tuple[int, str, str, int], Edit] = {}
     starting: dict[tuple[int, str, str, int], Edit] = {}
@@ -108,6 +108,10 @@ def in_neighbours(edits: Sequence[Edit]) -> list[Edit]:
         )
         for key, one in ending.items() if key in starting
     ]  # fmt: skip
+
+
+def _is_likely(edit: Edit) -> bool:
+    return edit.rare == USUAL or (edit.rare == LESS_USUAL and edit.family.startswith("name"))
 
 
 def in_order(edits: Sequence[Edit], patterns: Sequence[str], later: Collection[int] = ()) -> list[Edit]:

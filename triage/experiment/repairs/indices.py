@@ -31,7 +31,8 @@ def edit_subscript(draft: Draft, statement: ast.stmt, node: ast.Subscript) -> No
         if isinstance(start, (ast.Name, ast.BinOp)):
             old = draft.text.of(start)
             relative = draft.scope.compared_with(start.id) if isinstance(start, ast.Name) else []
-            for name in dict.fromkeys((*relative, *draft.scope.scalars[:ALTERNATIVES])):
+            shifts = draft.scope.scalars[:NEAREST] if _is_memory(draft, node) else []
+            for name in dict.fromkeys((*relative, *shifts)):
                 if name not in names_in(start):
                     draft.swap(statement, start, f"{old} - {name}", "offset", USUAL if name in relative else LESS_USUAL)
             for new in (f"{old} + 1", f"{old} - 1"):
@@ -84,7 +85,7 @@ def _is_memory(draft: Draft, node: ast.Subscript) -> bool:
 def edit_name(draft: Draft, statement: ast.stmt, node: ast.Name, index: bool) -> None:
     """Another name of the same sort. Shapes of buffers and extents of parallel loops have to fit what they are used for."""
     for number, other in enumerate(draft.scope.alike(node.id, statement)):
-        draft.family = f"name {min(number, NEAREST)}"  # the likeliest one of each name before others of any
+        draft.family = f"name {number}"  # the likeliest one of each name before others of any
         likely = number < NEAREST
         if _fits(statement):
             grade = RARE

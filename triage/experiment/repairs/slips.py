@@ -28,15 +28,19 @@ def edit_slips(draft: Draft, statement: ast.stmt, donors: Donors, roots: list[as
                 _rounded(draft, statement, node)
                 _other_part(draft, statement, donors, node)
                 _taken_in(draft, statement, node, index)
+                _pushed_in(draft, statement, node)
                 if not index:
                     _one_off(draft, statement, node)
+                    _of_count(draft, statement, donors, node)
             elif isinstance(node, ast.Call):
                 _doubled(draft, statement, node)
             elif isinstance(node, ast.Name):
                 _looked_up(draft, statement, donors, node)
+                _narrowed(draft, statement, donors, node)
             elif isinstance(node, ast.Compare):
                 _by_place(draft, statement, donors, node)
     _once(draft, statement)
+    _exclusive(draft, statement)
 
 
 def _rounded(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:
@@ -123,6 +127,68 @@ def _looked_up(draft: Draft, statement: ast.stmt, donors: Donors, node: ast.Name
             and donors.available([name], statement)
         ):
             draft.swap(statement, node, name, "index", LESS_USUAL)
+
+
+def _narrowed(draft: Draft, statement: ast.stmt, donors: Donors, node: ast.Name) -> None:
+    """What was made of a value, in the place of the value: the end of a split, which is at most the length, and not the length."""
+    draft.family = "narrowed"
+    for name in draft.scope.scalars:
+        value = draft.scope.definition(name, statement) if name != node.id else None
+        made = isinstance(value, ast.BinOp) or (isinstance(value, ast.Call) and called(value) in ("min", "max"))
+        if made and value is not None and node.id in names_in(value) and donors.available([name], statement):
+            draft.swap(statement, node, name, "bounds", LESS_USUAL)
+
+
+def _pushed_in(draft: Draft, statement: ast.stmt, node: ast.BinOp) -> None:
+    """`min(max(x, a), b) + c` as `min(max(x + c, a), b)`: what is limited is the sum, or the product."""
+    draft.family = "pushed in"
+    inner: ast.expr = node.left
+    while isinstance(inner, ast.Call) and called(inner) in ("min", "max", "clamp") and inner.args:
+        inner = inner.args[0]
+    if inner is not node.left and type(node.op) in OPERATORS:
+        text, whole = draft.text.of(inner), draft.text.of(node.left)
+        grown = f"{held(inner, text)} {OPERATORS[type(node.op)]} {held(node.right, draft.text.of(node.right))}"
+        draft.swap(statement, node, whole.replace(text, grown, 1), "operator", LESS_USUAL)
+
+
+def _of_count(draft: Draft, statement: ast.stmt, donors: Donors, node: ast.BinOp) -> None:
+    """A product that counts once, times how many there are: what a formula for one element leaves out for a tile of them."""
+    draft.family = "count"
+    if not isinstance(node.op, ast.Mult) or draft.scope.is_count(node):
+        return
+    for count in donors.counts_of_elements[:SIZES]:
+        if donors.available(count.names, statement) and count.text not in draft.text.of(node):
+            draft.swap(statement, node, f"{draft.text.of(node)} * ({count.text})", MOVABLE, LESS_USUAL)
+
+
+def _exclusive(draft: Draft, statement: ast.stmt) -> None:
+    """A running sum without what was added last: how many come before an element, and not how many up to it."""
+    draft.family = "exclusive"
+    added = {
+        draft.text.of(one.targets[0]): one.value.right
+        for body in draft.scope.bodies
+        for one in ast.walk(body)
+        if isinstance(one, ast.Assign) and isinstance(one.value, ast.BinOp) and isinstance(one.value.op, ast.Add)
+        and draft.text.of(one.value.left) == draft.text.of(one.targets[0]) and isinstance(one.value.right, ast.Subscript)
+    }  # fmt: skip
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    loads = [n for n in ast.walk(value) if isinstance(n, ast.Subscript)] if value is not None else []
+    for node in (n for n in loads if draft.text.of(n) in added and n is not added[draft.text.of(n)]):
+        last = added[draft.text.of(node)]
+        found = [draft.text.of(n) for n in loads if n is not node] + _whole_elements(draft)
+        for place in dict.fromkeys([draft.text.of(last.slice), *found]):
+            new = f"({draft.text.of(node)} - {draft.text.of(last.value)}[{place}])"
+            if place != draft.text.of(node):
+                draft.swap(statement, node, new, "offset", LESS_USUAL)
+
+
+def _whole_elements(draft: Draft) -> list[str]:
+    """The elements of memory for one whole number, such as a digit or a position that was found."""
+    single = [
+        name for name, made in draft.scope.buffers.items()
+        if len(made.args) > 1 and draft.text.of(made.args[0]).replace(" ", "") == "(1,)" and "int" in draft.text.of(made.args[1])
+    ]  # fmt: skip
+    return [f"{name}[0]" for name in single]
 
 
 def _taken_in(draft: Draft, statement: ast.stmt, node: ast.BinOp, index: bool) -> None:
