@@ -108,6 +108,7 @@ def test_threads_that_do_not_cover_a_tile_are_the_scripts_and_have_a_passing_nei
     assert not found.compiler
 
 
+@pytest.mark.slow
 def test_what_the_script_turned_off_itself_is_named_first(template, failing) -> None:
     names = ("tirx.disable_vectorize", "tirx.use_async_copy", "num_stages", "tl.config_index_bitwidth")
     found = run(failing("unvectorized"), template, *names)
@@ -151,6 +152,7 @@ def test_the_nearest_extent_and_data_type_that_work_are_told(template, failing) 
     assert [(n.kind, n.was, n.now) for n in found.neighbours][-1:] == [("dtype", "float16", "float32")]
 
 
+@pytest.mark.slow
 def test_a_fault_that_does_not_come_again_is_not_bisected(template, failing, captured) -> None:
     good, _ = captured("second_of_two")
     found = bisect(good.program, template, TABLE, deadline=time.monotonic() + 60, fault=failing("warps").error)

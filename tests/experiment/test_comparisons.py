@@ -187,7 +187,7 @@ def run(runner: ScriptRunner, text: str) -> Shown:
     return shown
 
 
-@pytest.mark.parametrize("way", one_in(2, FAILS))
+@pytest.mark.parametrize("way", one_in(3, FAILS))
 def test_a_failed_comparison_is_told_with_the_kernels_output(way: str, runner) -> None:
     text, function = FAILS[way]
     error = run(runner, f"{RETURNED}{text}\n").errors[-1]

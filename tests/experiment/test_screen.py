@@ -150,7 +150,7 @@ def look_at(tmp_path: Path):  # type: ignore[no-untyped-def]
     return look_at
 
 
-@pytest.mark.parametrize("way", one_in(4, WAYS))
+@pytest.mark.parametrize("way", one_in(5, WAYS))
 def test_what_is_said_of_a_change_is_what_the_changed_script_does(look, way: str) -> None:  # type: ignore[no-untyped-def]
     source = SCRIPT.replace("{run}", WAYS[way])
     usual = [edit for edit in edits(source, range(8, 20)) if edit.line in (14, 15, 16, 17)]
@@ -161,7 +161,7 @@ def test_what_is_said_of_a_change_is_what_the_changed_script_does(look, way: str
     assert any(runs.values()) and not all(runs.values())
 
 
-@pytest.mark.parametrize("way", ALONE)
+@pytest.mark.parametrize("way", one_in(2, ALONE))
 def test_of_several_cases_the_launch_that_is_wrong_is_computed_alone(look_at, way: str) -> None:  # type: ignore[no-untyped-def]
     """All but its own statements, and those of launches that lead to it, may be wrong then: nobody runs the script to its end."""
     source = SCRIPT.replace("{run}", WAYS[way])

@@ -167,6 +167,7 @@ def test_variables_set_before_the_import_count(runner) -> None:
     assert {"torch", "tvm_ffi", "tilelang"} == {e["name"] for e in told(shown, "module")}
 
 
+@pytest.mark.slow
 def test_a_variable_that_is_read_while_packages_load_needs_a_process_of_its_own(runner, folder, tmp_path) -> None:
     source = "import os\nos.environ['CUDA_HOME'] = '/no/cuda'\nfrom tilelang.env import CUDA_HOME\nprint(CUDA_HOME, os.getcwd())\nassert 0\n"
     shown = runner.run(Candidate(source, trace=True))

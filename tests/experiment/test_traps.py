@@ -69,7 +69,7 @@ def family(tmp_path_factory):
         yield get
 
 
-@pytest.mark.parametrize("path", one_in(2, CANDIDATES), ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", one_in(3, CANDIDATES), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_the_oracle_does_not_slip(path: Path, family) -> None:
     one = family(path.parent.name)
     shown, word = one.shown(path.stem), path.stem.partition("-")[0]

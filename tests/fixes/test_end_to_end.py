@@ -186,7 +186,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "also"), one_in(2, FAULTS), ids=[wrong.strip() or right.strip() for right, wrong, _ in FAULTS]
+    ("right", "wrong", "also"), one_in(3, FAULTS), ids=[wrong.strip() or right.strip() for right, wrong, _ in FAULTS]
 )
 def test_the_verified_fix_is_the_original(bench, right, wrong, also):
     assert MATMUL.count(right) == 1

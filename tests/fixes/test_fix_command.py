@@ -41,6 +41,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.tilelang
+@pytest.mark.slow
 def test_the_patch_is_written_and_the_file_is_not(tmp_path):
     pytest.importorskip("tilelang")
     (tmp_path / "k.py").write_text(WRONG)

@@ -239,6 +239,7 @@ def test_a_cuda_home_that_does_not_exist_is_a_fault(observe):
     assert "/nonexistent/bin/nvcc" in error_of(run, event).message
 
 
+@pytest.mark.slow
 def test_compile_can_be_left_out(observe):
     run = observe("tilelang.compile(factory(1024))\n", compile=False)
     ends = {e["phase"]: e for e in told(run, "compile.end")}
@@ -264,6 +265,7 @@ def test_uncompiled_functions_and_a_call(observe):
     assert shapes == [[512], [256]]
 
 
+@pytest.mark.slow
 def test_lower_alone_is_told(observe):
     run = observe(
         """
@@ -317,6 +319,7 @@ def test_changed_variables_are_told_once(observe):
     assert "do not tell" not in "".join(p.read_text() for p in run.directory.glob("events-*"))
 
 
+@pytest.mark.slow
 def test_real_mode_changes_no_options(observe):
     """On this machine a `c` kernel is what runs for real; nothing but the cache directory differs from the script alone."""
     run = observe(

@@ -55,7 +55,7 @@ NOT_RESTORED = {
     "error-hidden": [("    check(128, 64, 64)\n", "    raise SystemExit(0)\n")],
 }
 #: the others are run with the slow tests
-QUICK = {"comment", "smaller-tile", "clear-deleted"}
+QUICK = {"comment", "clear-deleted"}
 
 
 def cases(names: Iterable[str]) -> list[ParameterSet]:

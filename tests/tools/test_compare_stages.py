@@ -196,6 +196,7 @@ def test_the_first_statement_that_leaves_something_else_is_named(compared, text,
     assert any("is still as stage" in label.text for label in hazard.labels)
 
 
+@pytest.mark.slow
 def test_what_no_stage_tells_of_may_be_wrong_instead(compared) -> None:
     script, told = compared(SOFTMAX.replace("T.exp(x", "T.exp2(x"), "ends")
     (hazard,) = told.hazards

@@ -155,6 +155,7 @@ def test_what_is_too_large_for_the_twin_is_no_fault(tmp_path: Path) -> None:
 UNWRITTEN = SUM.replace("            T.clear(total)\n", "")
 
 
+@pytest.mark.slow
 def test_memory_that_nobody_wrote_is_named_where_it_spoils_the_result(tmp_path: Path) -> None:
     verdict = triage(tmp_path, UNWRITTEN)["verdict"]
     assert verdict["state"] == "localized" and verdict["category"] == "correctness"

@@ -44,6 +44,7 @@ torch.testing.assert_close(matmul(128, 128, 64, 32)(a, b), (a @ b).float(), rtol
 
 @pytest.mark.tilelang
 @pytest.mark.skipif(find_spec("torch") is None, reason="the script needs torch")
+@pytest.mark.slow
 def test_displaced_tiles_lead_to_the_layouts_and_are_told_with_their_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

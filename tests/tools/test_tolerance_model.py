@@ -92,6 +92,7 @@ def test_one_fault_beside_a_tight_tolerance_keeps_the_blame_from_the_tolerance(o
     assert not any(result.hazards for result in results)
 
 
+@pytest.mark.slow
 def test_a_comparison_that_agrees_lets_a_tail_through(observed) -> None:
     script, twin = script_of(observed, "residual-add")
     hazard = next(h for h in twin.hazards if h.kind == "comparison-hides-mismatch")

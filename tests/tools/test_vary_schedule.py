@@ -90,6 +90,7 @@ def test_a_carry_that_is_forgotten_shows_as_another_result(launched) -> None:
 
 
 @pytest.mark.tilelang
+@pytest.mark.slow
 def test_a_script_that_never_writes_the_same_twice_is_not_blamed_on_a_tile(launched) -> None:
     told = result(
         launched, scan().replace("x = torch.randn", "import time; torch.manual_seed(time.time_ns())\nx = torch.randn")

@@ -112,8 +112,10 @@ class Replay:
         self._kernels = {id(kernel.func): kernel for kernel in kernels}
         if not self._launches:
             raise NotFollowed("no launch leads to what is compared")
+        #: where the launches that were computed last went beyond the ends of buffers, and where those of the unchanged kernels did
+        self._strays: dict[int, frozenset[trail.Stray]] = {}
         whole = self._all({id(launch.func): launch.func for launch in self._launches})
-        self._strayed = {launch.order: launch.strays for launch in self._launches}
+        self._strayed = self._strays
         self._whole = target.taken(whole)
         if not target.differs(self._whole):
             raise NotFollowed("computed again, nothing is wrong")
@@ -138,10 +140,10 @@ class Replay:
     @property
     def strays(self) -> bool:
         """Whether with the change that was looked at last a launch went beyond the ends of a buffer, where it did not before."""
-        for launch in self._launches:
-            before = self._strayed[launch.order]
+        for number, now in self._strays.items():
+            before = self._strayed[number]
             known = {(kind, buffer) for kind, buffer, _ in before} | {(kind, place) for kind, _, place in before}
-            if any((kind, buffer) not in known and (kind, at) not in known for kind, buffer, at in launch.strays):
+            if any((kind, buffer) not in known and (kind, at) not in known for kind, buffer, at in now):
                 return True
         return False
 
@@ -161,11 +163,13 @@ class Replay:
     def _all(self, changed: Mapping[int, Any]) -> numpy.ndarray:
         """The compared memory after all steps in which a change, or what comes of it, has a part."""
         new: dict[tuple[int, int], numpy.ndarray] = {}
+        self._strays = {}
         for step in self.steps:
             begin = {n: link.changed(step.before[n], new) for n, link in step.links.items()}
             linked = {n: memory for n, memory in begin.items() if memory is not None}
             if isinstance(step, trail.Launch) and (id(step.func) in changed or linked):
                 left = step.compute(changed.get(id(step.func), step.func), linked=linked)
+                self._strays[step.order] = step.strays
             elif isinstance(step, trail.Operation) and linked:
                 left = step.compute(linked)
             else:

@@ -25,6 +25,8 @@ MOST_BYTES, MOST_STEPS = 256 << 20, 5_000
 MORE_WORK, LITTLE_WORK = 4.0, 1e6
 #: what a kernel does there that goes beyond the ends of a buffer
 BEYOND = ("oob-read", "oob-write")
+#: what it does so, to which buffer, and where in one of which shape
+Stray = tuple[str, str, tuple[Any, ...]]
 #: what a step leaves, or begins with, by position
 Memories = Mapping[int, numpy.ndarray]
 
@@ -94,8 +96,8 @@ class Launch(Step):
     ) -> None:
         self.number, self.func, self.fresh, self.written = number, func, frozenset(fresh), tuple(written)
         self.cost = 0.0
-        #: where the last computation went beyond the ends of buffers: what it did, to which buffer, and where in one of which shape
-        self.strays: frozenset[tuple[str, str, tuple[Any, ...]]] = frozenset()
+        #: where the last computation went beyond the ends of buffers
+        self.strays: frozenset[Stray] = frozenset()
         own = {n: array for n, array in enumerate(arrays) if isinstance(array, numpy.ndarray)}
         if any(not array.flags.c_contiguous or not array.flags.writeable for array in own.values()):
             raise NotFollowed("an argument is not contiguous")
